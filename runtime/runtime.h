@@ -1,0 +1,98 @@
+/* runtime.h - the public header of runtime/: sessions (a device, a store, one arena) and plans (compiled graphs).
+ *
+ *     sg_session *s;  sg_plan *step;
+ *     sg_session_new(&s, store, &(sg_session_options){sizeof(sg_session_options), .backend = "cpu", .threads = 2}, &err);
+ *     sg_plan_new(&step, s, graph, &err);
+ *     float *x = sg_plan_input(step, "x");            // fill it ...
+ *     sg_plan_run(step, &err);
+ *     const float *loss = sg_plan_result(step, "loss");
+ *
+ * A plan that was made never allocates again. Results do not depend on the number of threads. */
+#ifndef SG_RUNTIME_H
+#define SG_RUNTIME_H
+
+#include "graph/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct sg_session sg_session;
+typedef struct sg_plan sg_plan;
+
+typedef struct sg_session_options {
+    size_t size;                 /* sizeof(sg_session_options) */
+    const char *backend;         /* "cpu" (default) or "reference"; "cuda", "cuda:1" where the module is present */
+    int32_t threads;             /* 0: the machine's cores, at most 16 */
+    bool no_fusion;              /* compile every node by itself */
+    bool audit;                  /* run each node again on the reference rules and report the first that differs */
+    double audit_tolerance;      /* relative to max(1, |expected|); 0: 1e-4 */
+    bool poison;                 /* fill freed memory with NaN; default on in debug builds */
+    bool profile;                /* keep times of each node */
+} sg_session_options;
+
+/* The store must hold the backend's real type (F64 for "reference", F32 else) and outlive the session. */
+sg_status sg_session_new(sg_session **out, sg_store *store, const sg_session_options *options, sg_error *err);
+void sg_session_free(sg_session *session);
+sg_store *sg_session_store(sg_session *session);
+int32_t sg_session_threads(const sg_session *session);
+/* One line on what was chosen: backend, threads, instruction set, library versions. */
+const char *sg_session_describe(const sg_session *session);
+/* Instruction set that kernels were chosen for on this machine: "avx512", "avx2" or "x86-64". */
+const char *sg_cpu_isa(void);
+/* Names of the backends that this build offers, comma-separated. */
+const char *sg_backend_names(void);
+
+/* Compile the graph's results and effects at its present sizes. The graph may be freed or rebound afterwards. Reports every
+ * node without a kernel at once. The store's entries are initialised by the caller (sg_store_initialise). */
+sg_status sg_plan_new(sg_plan **out, sg_session *session, sg_graph *graph, sg_error *err);
+void sg_plan_free(sg_plan *plan);
+
+/* Inputs and results by name. Memory belongs to the plan's part of the arena: element type float, int32_t or uint8_t
+ * (bool) on "cpu"; double for every dtype on "reference". Contents of inputs stay until overwritten; results are valid until the
+ * next run of any plan of the session. NULL if there is no such name. */
+void *sg_plan_input(sg_plan *plan, const char *name);
+const void *sg_plan_result(sg_plan *plan, const char *name);
+const sg_shape *sg_plan_input_shape(const sg_plan *plan, const char *name);
+const sg_shape *sg_plan_result_shape(const sg_plan *plan, const char *name);
+/* The same through doubles, whatever the backend: for tests and small tools. n must equal the element count. */
+sg_status sg_plan_feed(sg_plan *plan, const char *name, const double *data, int64_t n, sg_error *err);
+sg_status sg_plan_fetch(sg_plan *plan, const char *name, double *out, int64_t n, sg_error *err);
+
+/* Run once: inputs -> results, and the store's entries take their new values. */
+sg_status sg_plan_run(sg_plan *plan, sg_error *err);
+
+/* What a plan costs, before running it. */
+typedef struct sg_plan_info {
+    size_t arena_bytes;          /* planned temporaries, inputs and results */
+    size_t temporary_bytes;      /* of these, what is neither input nor result */
+    size_t store_bytes;          /* entries the plan reads or writes */
+    int32_t nodes;               /* scheduled kernels, loop bodies counted once */
+    int32_t fused;               /* of these, fused chains */
+    double flops, bytes;         /* of one run, loops multiplied out */
+} sg_plan_info;
+sg_plan_info sg_plan_describe(const sg_plan *plan);
+/* One line a scheduled kernel: name, op, shapes, kernel, offset, bytes. */
+void sg_plan_print(const sg_plan *plan, FILE *out);
+
+/* Times of the runs so far (session option `profile`): a table by kernel, and Chrome's trace format. */
+void sg_plan_profile_print(const sg_plan *plan, FILE *out);
+sg_status sg_plan_profile_trace(const sg_plan *plan, const char *path, sg_error *err);
+
+/* Measured limits of this machine for benchmarks: f32 multiply-add rate (flop/s) and memory bandwidth (byte/s) with the
+ * given number of threads. Takes about half a second. */
+typedef struct sg_machine_peak {
+    double flops, bytes;
+} sg_machine_peak;
+sg_machine_peak sg_measure_peak(int32_t threads);
+
+/* Evaluate values of a graph once on the reference backend, in double: feed[i] are the elements of x[i] (inputs, or any
+ * values, which are then replaced), out[k] receives y[k]. Store entries are read, not written. This is the oracle of tests
+ * and the evaluator for sg_gradcheck. */
+sg_status sg_reference_eval(sg_graph *graph, const sg_value *x, double *const *feed, int32_t n_x, const sg_value *y,
+                            double *const *out, int32_t n_y, sg_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
