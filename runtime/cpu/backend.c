@@ -1,0 +1,104 @@
+/* backend.c - the CPU as a device: opening, memory, and the way from a node to its kernel. */
+#include "runtime/cpu/cpu_internal.h"
+
+#include "runtime/cpu/fuse_internal.h"
+#include "runtime/runtime.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static sg_isa detect(void)
+{
+    const char *wish = getenv("SEALGRAPH_ISA");
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                  __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+    sg_isa isa = avx512 ? SG_ISA_AVX512 : avx2 ? SG_ISA_AVX2 : SG_ISA_X86_64;
+    if (wish && strcmp(wish, "x86-64") == 0)
+        return SG_ISA_X86_64;
+    if (wish && strcmp(wish, "avx2") == 0 && isa > SG_ISA_AVX2)
+        return SG_ISA_AVX2;
+    return isa;
+}
+
+sg_isa sg_cpu_isa_level(void)
+{
+    static int known = -1;       /* every thread that races here computes the same answer */
+    int level = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (level < 0) {
+        level = (int)detect();
+        __atomic_store_n(&known, level, __ATOMIC_RELAXED);
+    }
+    return (sg_isa)level;
+}
+
+const char *sg_cpu_isa(void)
+{
+    static const char *const names[] = {"x86-64", "avx2", "avx512"};
+    return names[sg_cpu_isa_level()];
+}
+
+static sg_status cpu_open(const char *spec, int32_t threads, sg_device **out, sg_error *err)
+{
+    if (spec && *spec && strcmp(spec, "cpu") != 0)
+        return sg_fail(err, SG_E_ARGUMENT, "backend \"cpu\" takes no options, but was asked for as \"%s\"", spec);
+    sg_device *device = sg_calloc(1, sizeof *device);
+    if (!device)
+        return sg_fail(err, SG_E_MEMORY, "out of memory opening the cpu backend");
+    device->threads = threads > 0 ? threads : 1;
+    device->isa = sg_cpu_isa_level();
+    snprintf(device->text, sizeof device->text, "cpu, %d thread%s, %s, oneDNN and SLEEF", device->threads,
+             device->threads == 1 ? "" : "s", sg_cpu_isa());
+    *out = device;
+    return SG_OK;
+}
+
+static void cpu_close(sg_device *device) { sg_free(device); }
+
+static const char *cpu_describe(const sg_device *device) { return device->text; }
+
+static bool cpu_supports(const sg_device *device, const sg_kernel_spec *spec)
+{
+    (void)device;
+    return sg_cpu_find(spec) != NULL;
+}
+
+static sg_status cpu_prepare(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
+{
+    const sg_cpu_kernel *kernel = sg_cpu_find(spec);
+    if (!kernel)
+        return sg_fail(err, SG_E_UNSUPPORTED, "backend \"cpu\" has no kernel for node %s (%s)", spec->node->name,
+                       spec->node->op->name);
+    memset(out, 0, sizeof *out);
+    return kernel->prepare(device, spec, out, err);
+}
+
+static void *cpu_allocate(sg_device *device, size_t bytes)
+{
+    (void)device;
+    return sg_alloc_aligned(bytes);
+}
+
+static void cpu_release(sg_device *device, void *memory)
+{
+    (void)device;
+    sg_free_aligned(memory);
+}
+
+const sg_backend *sg_backend_cpu(void)
+{
+    static const sg_backend backend = {
+        .name = "cpu",
+        .real = SG_F32,
+        .host_memory = true,
+        .open = cpu_open,
+        .close = cpu_close,
+        .describe = cpu_describe,
+        .supports = cpu_supports,
+        .prepare = cpu_prepare,
+        .fuse = sg_cpu_fuse,
+        .allocate = cpu_allocate,
+        .release = cpu_release,
+    };
+    return &backend;
+}

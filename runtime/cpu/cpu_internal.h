@@ -1,0 +1,42 @@
+/* cpu_internal.h - what the files of runtime/cpu share: the device, the table of kernels, threads, and the choice of the
+ * instruction set.
+ *
+ * Work is cut by shape into tiles, never by the number of threads, and a tile's result depends on nothing but the tile:
+ * that is why results have the same bits for every number of threads. */
+#ifndef SG_CPU_INTERNAL_H
+#define SG_CPU_INTERNAL_H
+
+#include "runtime/backend_internal.h"
+
+/* Ordered: a higher level includes the lower ones. */
+typedef enum sg_isa { SG_ISA_X86_64, SG_ISA_AVX2, SG_ISA_AVX512 } sg_isa;
+
+/* The level that kernels are chosen for: what the processor has, or less if SEALGRAPH_ISA says "avx2" or "x86-64" (for
+ * tests). Decided once a process. */
+sg_isa sg_cpu_isa_level(void);
+
+struct sg_device {
+    int32_t threads;
+    sg_isa isa;
+    char text[160];              /* what `describe` answers */
+};
+
+/* One op's implementation. A table may hold several rows for one op: the first whose `supports` agrees is used. */
+typedef struct sg_cpu_kernel {
+    const sg_op *op;
+    bool (*supports)(const sg_kernel_spec *spec);
+    sg_status (*prepare)(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err);
+} sg_cpu_kernel;
+
+/* The row for this node, or NULL (kernel_table.c). */
+const sg_cpu_kernel *sg_cpu_find(const sg_kernel_spec *spec);
+
+/* Run fn over tiles [0, tiles) with up to `threads` threads of the one OpenMP pool: each thread gets one contiguous range.
+ * `thread` is in [0, threads): an index of per-thread scratch. Runs in the caller if one thread is enough. */
+typedef void (*sg_cpu_range_fn)(void *arg, int64_t begin, int64_t end, int32_t thread);
+void sg_cpu_parallel(int32_t threads, int64_t tiles, sg_cpu_range_fn fn, void *arg);
+
+/* Round up to the 64-byte lines that scratch is cut in, so that threads do not share one. */
+static inline size_t sg_cpu_line(size_t bytes) { return (bytes + 63) & ~(size_t)63; }
+
+#endif

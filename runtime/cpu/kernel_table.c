@@ -1,0 +1,15 @@
+/* kernel_table.c - which kernel computes which op. Each file of kernels exports one NULL-ended table. */
+#include "runtime/cpu/cpu_kernels.h"
+
+static const sg_cpu_kernel *const tables[] = {
+    sg_cpu_fused_kernels,
+};
+
+const sg_cpu_kernel *sg_cpu_find(const sg_kernel_spec *spec)
+{
+    for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++)
+        for (const sg_cpu_kernel *k = tables[t]; k->op; k++)
+            if (k->op == spec->node->op && (!k->supports || k->supports(spec)))
+                return k;
+    return NULL;
+}
