@@ -1,0 +1,85 @@
+/* memory.c - the allocator hook that all heap memory goes through. */
+#include "graph/graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void *default_allocate(void *user, size_t bytes)
+{
+    (void)user;
+    return malloc(bytes);
+}
+
+static void *default_resize(void *user, void *old, size_t bytes)
+{
+    (void)user;
+    return realloc(old, bytes);
+}
+
+static void default_release(void *user, void *old)
+{
+    (void)user;
+    free(old);
+}
+
+static sg_allocator hook = {default_allocate, default_resize, default_release, NULL};
+
+void sg_allocator_set(const sg_allocator *allocator)
+{
+    hook.allocate = allocator && allocator->allocate ? allocator->allocate : default_allocate;
+    hook.resize = allocator && allocator->resize ? allocator->resize : default_resize;
+    hook.release = allocator && allocator->release ? allocator->release : default_release;
+    hook.user = allocator ? allocator->user : NULL;
+}
+
+void *sg_alloc(size_t bytes) { return hook.allocate(hook.user, bytes ? bytes : 1); }
+
+void *sg_calloc(int64_t count, size_t bytes)
+{
+    int64_t total;
+    if (count < 0 || bytes > INT64_MAX || !sg_mul_ok(count, (int64_t)bytes, &total))
+        return NULL;
+    void *p = sg_alloc((size_t)total);
+    if (p)
+        memset(p, 0, (size_t)total);
+    return p;
+}
+
+void *sg_realloc(void *old, size_t bytes) { return hook.resize(hook.user, old, bytes ? bytes : 1); }
+
+void sg_free(void *old)
+{
+    if (old)
+        hook.release(hook.user, old);
+}
+
+char *sg_strdup(const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    char *copy = sg_alloc(bytes);
+    if (copy)
+        memcpy(copy, text, bytes);
+    return copy;
+}
+
+/* The hook promises malloc's alignment only, so the block is over-allocated and its true start kept just before it. */
+void *sg_alloc_aligned(size_t bytes)
+{
+    if (bytes > SIZE_MAX - 64 - sizeof(void *))
+        return NULL;
+    char *raw = sg_alloc(bytes + 64 + sizeof(void *));
+    if (!raw)
+        return NULL;
+    char *aligned = (char *)(((uintptr_t)raw + sizeof(void *) + 63) & ~(uintptr_t)63);
+    memcpy(aligned - sizeof(void *), &raw, sizeof raw);
+    return aligned;
+}
+
+void sg_free_aligned(void *old)
+{
+    if (!old)
+        return;
+    void *raw;
+    memcpy(&raw, (char *)old - sizeof(void *), sizeof raw);
+    sg_free(raw);
+}

@@ -1,0 +1,231 @@
+/* store.c - the parameter store: named entries outside graphs, and how they start. */
+#include "graph/graph.h"
+#include "graph/random_internal.h"
+
+#include <string.h>
+
+struct sg_store {
+    sg_dtype real;
+    sg_entry **entries;
+    int32_t count, capacity;
+};
+
+sg_init sg_init_zeros(void) { return sg_init_constant(0); }
+sg_init sg_init_constant(double value) { return (sg_init){SG_INIT_CONSTANT, value, 0}; }
+sg_init sg_init_uniform(double low, double high) { return (sg_init){SG_INIT_UNIFORM, low, high}; }
+sg_init sg_init_normal(double mean, double std) { return (sg_init){SG_INIT_NORMAL, mean, std}; }
+
+/* He et al. 2015: variance 2 / fan_in, as a uniform on +-sqrt(3 variance). */
+sg_init sg_init_kaiming_uniform(int64_t fan_in)
+{
+    double bound = sqrt(6.0 / (double)(fan_in > 0 ? fan_in : 1));
+    return sg_init_uniform(-bound, bound);
+}
+
+/* Glorot and Bengio 2010: variance 2 / (fan_in + fan_out). */
+sg_init sg_init_xavier_uniform(int64_t fan_in, int64_t fan_out)
+{
+    double fans = (double)fan_in + (double)fan_out, bound = sqrt(6.0 / (fans > 0 ? fans : 1));
+    return sg_init_uniform(-bound, bound);
+}
+
+sg_store *sg_store_new(sg_dtype real)
+{
+    if (real != SG_F32 && real != SG_F64)
+        return NULL;
+    sg_store *store = sg_calloc(1, sizeof *store);
+    if (store)
+        store->real = real;
+    return store;
+}
+
+static void free_entry(sg_entry *entry)
+{
+    if (!entry)
+        return;
+    sg_free_aligned(entry->data);
+    sg_free((char *)entry->name);
+    for (int32_t i = 0; i < SG_MAX_RANK; i++)
+        sg_free((char *)entry->shape.name[i]);
+    sg_free(entry);
+}
+
+void sg_store_free(sg_store *store)
+{
+    if (!store)
+        return;
+    for (int32_t i = 0; i < store->count; i++)
+        free_entry(store->entries[i]);
+    sg_free(store->entries);
+    sg_free(store);
+}
+
+sg_dtype sg_store_real(const sg_store *store) { return store->real; }
+int32_t sg_store_count(const sg_store *store) { return store->count; }
+
+sg_entry *sg_store_at(sg_store *store, int32_t index)
+{
+    return index >= 0 && index < store->count ? store->entries[index] : NULL;
+}
+
+int32_t sg_store_find(const sg_store *store, const char *name)
+{
+    for (int32_t i = 0; i < store->count; i++)
+        if (strcmp(store->entries[i]->name, name) == 0)
+            return i;
+    return -1;
+}
+
+static size_t element_size(const sg_store *store, sg_dtype dtype)
+{
+    return sg_dtype_size(dtype == SG_I32 ? SG_I32 : store->real);
+}
+
+static sg_entry *new_entry(const sg_store *store, const char *name, sg_dtype dtype, const sg_shape *shape, sg_init init,
+                           bool trainable)
+{
+    sg_entry *entry = sg_calloc(1, sizeof *entry);
+    if (!entry)
+        return NULL;
+    size_t bytes = (size_t)sg_shape_count(shape) * element_size(store, dtype);
+    *entry = (sg_entry){sg_strdup(name), dtype, *shape, init, trainable, false, sg_alloc_aligned(bytes)};
+    memset(entry->shape.name, 0, sizeof entry->shape.name);      /* sizes of entries are fixed: their axes have no names */
+    if (!entry->name || !entry->data) {
+        free_entry(entry);
+        return NULL;
+    }
+    memset(entry->data, 0, bytes);
+    return entry;
+}
+
+static sg_status conflict(const sg_entry *had, sg_dtype dtype, const sg_shape *shape, sg_init init, bool trainable,
+                          sg_error *err)
+{
+    char old[SG_SHAPE_TEXT], new[SG_SHAPE_TEXT];
+    if (had->dtype != dtype || !sg_shape_equal(&had->shape, shape))
+        return sg_fail(err, SG_E_NAME, "store entry '%s' is %s %s and cannot be %s %s", had->name,
+                       sg_dtype_name(had->dtype), sg_shape_format(&had->shape, old, sizeof old), sg_dtype_name(dtype),
+                       sg_shape_format(shape, new, sizeof new));
+    if (had->init.kind != init.kind || had->init.a != init.a || had->init.b != init.b)
+        return sg_fail(err, SG_E_NAME, "store entry '%s' is declared with two different initialisers", had->name);
+    if (had->trainable != trainable)
+        return sg_fail(err, SG_E_NAME, "store entry '%s' is declared both trained and not trained", had->name);
+    return SG_OK;
+}
+
+sg_status sg_store_add(sg_store *store, const char *name, sg_dtype dtype, const sg_shape *shape, sg_init init,
+                       bool trainable, int32_t *index, sg_error *err)
+{
+    int32_t at = sg_store_find(store, name);
+    if (at >= 0) {
+        SG_TRY(conflict(store->entries[at], dtype, shape, init, trainable, err));
+        *index = at;
+        return SG_OK;
+    }
+    int64_t bytes, count = sg_shape_count(shape);
+    if (dtype != SG_F32 && dtype != SG_I32)
+        return sg_fail(err, SG_E_DTYPE, "store entry '%s' must be f32 or i32, not %s", name, sg_dtype_name(dtype));
+    if (count < 0 || !sg_mul_ok(count, 8, &bytes))
+        return sg_fail(err, SG_E_SHAPE, "store entry '%s' is too large", name);
+    if (store->count == store->capacity) {
+        int32_t wider = store->capacity ? 2 * store->capacity : 64;
+        sg_entry **grown = sg_realloc(store->entries, (size_t)wider * sizeof *grown);
+        if (!grown)
+            return sg_fail(err, SG_E_MEMORY, "out of memory for store entry '%s'", name);
+        store->entries = grown;
+        store->capacity = wider;
+    }
+    sg_entry *entry = new_entry(store, name, dtype, shape, init, trainable);
+    if (!entry)
+        return sg_fail(err, SG_E_MEMORY, "out of memory for store entry '%s'", name);
+    store->entries[store->count] = entry;
+    *index = store->count++;
+    return SG_OK;
+}
+
+static double entry_get(const sg_store *store, const sg_entry *entry, int64_t i)
+{
+    if (entry->dtype == SG_I32)
+        return ((const int32_t *)entry->data)[i];
+    return store->real == SG_F64 ? ((const double *)entry->data)[i] : (double)((const float *)entry->data)[i];
+}
+
+static void entry_put(const sg_store *store, sg_entry *entry, int64_t i, double value)
+{
+    if (entry->dtype == SG_I32)
+        ((int32_t *)entry->data)[i] = (int32_t)value;
+    else if (store->real == SG_F64)
+        ((double *)entry->data)[i] = value;
+    else
+        ((float *)entry->data)[i] = (float)value;
+}
+
+void sg_store_initialise(sg_store *store, uint64_t seed)
+{
+    const int32_t rng[4] = {(int32_t)(uint32_t)seed, (int32_t)(uint32_t)(seed >> 32), 0, 0};
+    for (int32_t e = 0; e < store->count; e++) {
+        sg_entry *entry = store->entries[e];
+        if (entry->ready)
+            continue;
+        int64_t n = sg_shape_count(&entry->shape);
+        uint64_t stream = sg_mix64(sg_hash_text(entry->name));
+        for (int64_t i = 0; i < n; i++) {
+            double v = entry->init.a;
+            if (entry->init.kind == SG_INIT_UNIFORM)
+                v += (entry->init.b - entry->init.a) * (double)sg_random_uniform(stream, rng, 0, (uint64_t)i);
+            else if (entry->init.kind == SG_INIT_NORMAL)
+                v += entry->init.b * (double)sg_random_normal(stream, rng, 0, (uint64_t)i);
+            entry_put(store, entry, i, v);
+        }
+        entry->ready = true;
+    }
+}
+
+static sg_status find_checked(const sg_store *store, const char *name, int64_t n, sg_entry **out, sg_error *err)
+{
+    int32_t at = sg_store_find(store, name);
+    if (at < 0)
+        return sg_fail(err, SG_E_NAME, "the store has no entry '%s'", name);
+    *out = store->entries[at];
+    if (sg_shape_count(&(*out)->shape) != n)
+        return sg_fail(err, SG_E_SHAPE, "store entry '%s' has %lld elements, not %lld", name,
+                       (long long)sg_shape_count(&(*out)->shape), (long long)n);
+    return SG_OK;
+}
+
+sg_status sg_store_get(const sg_store *store, const char *name, double *out, int64_t n, sg_error *err)
+{
+    sg_entry *entry;
+    SG_TRY(find_checked(store, name, n, &entry, err));
+    for (int64_t i = 0; i < n; i++)
+        out[i] = entry_get(store, entry, i);
+    return SG_OK;
+}
+
+sg_status sg_store_set(sg_store *store, const char *name, const double *in, int64_t n, sg_error *err)
+{
+    sg_entry *entry;
+    SG_TRY(find_checked(store, name, n, &entry, err));
+    for (int64_t i = 0; i < n; i++)
+        entry_put(store, entry, i, in[i]);
+    entry->ready = true;
+    return SG_OK;
+}
+
+sg_store *sg_store_copy(const sg_store *store, sg_dtype real)
+{
+    sg_store *copy = sg_store_new(real);
+    for (int32_t e = 0; copy && e < store->count; e++) {
+        const sg_entry *from = store->entries[e];
+        int32_t at;
+        if (sg_store_add(copy, from->name, from->dtype, &from->shape, from->init, from->trainable, &at, NULL) != SG_OK) {
+            sg_store_free(copy);
+            return NULL;
+        }
+        int64_t n = sg_shape_count(&from->shape);
+        for (int64_t i = 0; i < n; i++)
+            entry_put(copy, copy->entries[at], i, entry_get(store, from, i));
+        copy->entries[at]->ready = from->ready;
+    }
+    return copy;
+}
