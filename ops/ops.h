@@ -37,6 +37,7 @@ sg_value sg_sin(sg_value x);
 sg_value sg_cos(sg_value x);
 sg_value sg_tanh(sg_value x);
 sg_value sg_erf(sg_value x);
+sg_value sg_erfc(sg_value x);                       /* 1 - erf(x), exact in the tail */
 sg_value sg_sigmoid(sg_value x);                    /* derivative s(x) s(-x) */
 sg_value sg_log_sigmoid(sg_value x);
 sg_value sg_softplus(sg_value x);                   /* log(1 + e^x), exact at every argument */

@@ -1,0 +1,164 @@
+/* softmax.c - softmax and log_softmax along one axis. Both are composites of logsumexp; the rules below are the derivatives
+ * of that decomposition in the form that reuses the output. */
+#include "ops/ops_internal.h"
+
+#include <math.h>
+
+static const sg_attr_spec axis_attrs[] = {{"axis", SG_ATTR_INT}};
+
+static sg_status axis_infer(const sg_infer_args *args)
+{
+    int32_t axis;
+    SG_TRY(sg_require_axis(args, args->in_shape[0].rank, args->attr[0].i, &axis));
+    return sg_infer_unary(args);
+}
+
+static int32_t axis_of(const sg_node *node)
+{
+    return (int32_t)node->attr[0].i;
+}
+
+static sg_value sum_keep(sg_value x, int32_t axis)
+{
+    return sg_sum_axes(x, 1, &axis, true);
+}
+
+/* x - logsumexp(x). Where a whole row is -inf, so is its logsumexp; the row is then left at -inf instead of turned into
+ * -inf + inf. */
+static sg_value normalise(sg_value x, int32_t axis)
+{
+    sg_value total = sg_logsumexp(x, axis, true);
+    sg_value empty = sg_equal(total, sg_number(x, -INFINITY));
+    return sg_sub(x, sg_where(empty, sg_number(x, 0), total));
+}
+
+static double row_logsumexp(const double *x, sg_axis_split split)
+{
+    double top = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < split.size; i++)
+        top = x[i * split.inner] > top || isnan(x[i * split.inner]) ? x[i * split.inner] : top;
+    if (!isfinite(top))
+        return top;
+    for (int64_t i = 0; i < split.size; i++)
+        sum += exp(x[i * split.inner] - top);
+    return top + log(sum);
+}
+
+static void eval(const sg_eval_args *args, bool logarithm)
+{
+    sg_axis_split split = sg_split_at(args->in[0].shape, args->attr[0].i);
+    for (int64_t o = 0; o < split.outer; o++) {
+        for (int64_t j = 0; j < split.inner; j++) {
+            const double *x = args->in[0].data + o * split.size * split.inner + j;
+            double *y = args->out[0].data + (x - args->in[0].data);
+            double total = row_logsumexp(x, split);
+            double shift = total == -INFINITY ? 0 : total;
+            for (int64_t i = 0; i < split.size; i++) {
+                double value = x[i * split.inner] - shift;
+                y[i * split.inner] = logarithm ? value : exp(value);
+            }
+        }
+    }
+}
+
+/* A maximum, an exponential, a sum and a product an element. */
+static sg_cost softmax_cost(const sg_cost_args *args)
+{
+    double n = (double)sg_shape_count(args->in_shape);
+    return (sg_cost){5 * n, 2 * n * (double)sg_dtype_size(args->in_dtype[0])};
+}
+
+/* y = softmax(x): dy_i/dx_j = y_i (delta_ij - y_j), so the product with g is y (g - sum_j g_j y_j). The matrix is symmetric:
+ * the forward rule is the same formula. In a row of all -inf y = 0, hence also the derivative. */
+static sg_value softmax_product(sg_value y, sg_value g, int32_t axis)
+{
+    return sg_mul(y, sg_sub(g, sum_keep(sg_mul(g, y), axis)));
+}
+
+static void softmax_vjp(const sg_vjp_args *args)
+{
+    args->gin[0] = softmax_product(args->out[0], args->gout[0], axis_of(args->node));
+}
+
+static void softmax_jvp(const sg_jvp_args *args)
+{
+    args->tout[0] = softmax_product(args->out[0], args->tin[0], axis_of(args->node));
+}
+
+static void softmax_decompose(const sg_decompose_args *args)
+{
+    args->out[0] = sg_exp(normalise(args->in[0], axis_of(args->node)));
+}
+
+static void softmax_eval(const sg_eval_args *args)
+{
+    eval(args, false);
+}
+
+const sg_op sg_op_softmax = {
+    .name = "softmax",
+    .summary = "e^x_i / sum_j e^x_j along an axis; zeros for a row of all -inf",
+    .n_in = 1,
+    .n_out = 1,
+    .flags = SG_OP_COMPOSITE,
+    .attrs = axis_attrs,
+    .n_attrs = 1,
+    .infer = axis_infer,
+    .vjp = softmax_vjp,
+    .jvp = softmax_jvp,
+    .decompose = softmax_decompose,
+    .eval = softmax_eval,
+    .cost = softmax_cost,
+};
+
+sg_value sg_softmax(sg_value x, int32_t axis)
+{
+    return sg_build_op(&sg_op_softmax, &x, 1, (sg_attr[]){sg_attr_int(axis)});
+}
+
+/* y_i = x_i - log sum_j e^x_j: dy_i/dx_j = delta_ij - p_j with p = softmax(x).
+ *   reverse: g - p sum_i g_i.   forward: t - sum_j p_j t_j. */
+static void log_softmax_vjp(const sg_vjp_args *args)
+{
+    int32_t axis = axis_of(args->node);
+    sg_value g = args->gout[0];
+    args->gin[0] = sg_sub(g, sg_mul(sg_softmax(args->in[0], axis), sum_keep(g, axis)));
+}
+
+static void log_softmax_jvp(const sg_jvp_args *args)
+{
+    int32_t axis = axis_of(args->node);
+    sg_value t = args->tin[0];
+    args->tout[0] = sg_sub(t, sum_keep(sg_mul(sg_softmax(args->in[0], axis), t), axis));
+}
+
+static void log_softmax_decompose(const sg_decompose_args *args)
+{
+    args->out[0] = normalise(args->in[0], axis_of(args->node));
+}
+
+static void log_softmax_eval(const sg_eval_args *args)
+{
+    eval(args, true);
+}
+
+const sg_op sg_op_log_softmax = {
+    .name = "log_softmax",
+    .summary = "x_i - log sum_j e^x_j along an axis; -inf for a row of all -inf",
+    .n_in = 1,
+    .n_out = 1,
+    .flags = SG_OP_COMPOSITE,
+    .attrs = axis_attrs,
+    .n_attrs = 1,
+    .infer = axis_infer,
+    .vjp = log_softmax_vjp,
+    .jvp = log_softmax_jvp,
+    .decompose = log_softmax_decompose,
+    .eval = log_softmax_eval,
+    .cost = softmax_cost,
+};
+
+sg_value sg_log_softmax(sg_value x, int32_t axis)
+{
+    return sg_build_op(&sg_op_log_softmax, &x, 1, (sg_attr[]){sg_attr_int(axis)});
+}
