@@ -136,7 +136,7 @@ static size_t value_bound(const sg_config *config, const sg_option *option)
     size_t bound = 64;
     if (sg_option_is_list(option))
         for (int64_t i = 0; i < list_count(option, slot); i++)
-            bound += option->type >= SG_OPTION_TEXTS ? 4 * strlen(((const sg_texts *)slot)->at[i]) + 8 : 40;
+            bound += option->type == SG_OPTION_PATHS ? 4 * strlen(((const sg_texts *)slot)->at[i]) + 8 : 40;
     else if (option->type >= SG_OPTION_WORD && *(const char *const *)slot)
         bound += 4 * strlen(*(const char *const *)slot);
     return bound;

@@ -11,10 +11,225 @@ extern "C" {
 #endif
 
 /* ==================================================================================================== data sets */
-/* (section: data) */
+/* Reading is in two steps: a reader turns files into columns and rows as they stand, the schema says how a column becomes
+ * features (numbers as they are, two-valued nominals 0/1, others one-hot). A schema is stored with the model, so that the
+ * same columns, found by name, give the same features at prediction. */
+
+typedef enum sg_data_format { SG_DATA_AUTO, SG_DATA_ARFF, SG_DATA_LIBSVM, SG_DATA_XC } sg_data_format;
+typedef enum sg_data_layout { SG_LAYOUT_AUTO, SG_LAYOUT_DENSE, SG_LAYOUT_SPARSE } sg_data_layout;
+/* AUTO: two-valued nominals are one 0/1 feature, except in Clus files (class attribute `hierarchical`), whose published
+ * sizes count every nominal value. */
+typedef enum sg_nominal_rule { SG_NOMINAL_AUTO, SG_NOMINAL_BINARY, SG_NOMINAL_ONE_HOT } sg_nominal_rule;
+
+const char *sg_data_format_name(sg_data_format format);            /* "auto", "arff", "libsvm", "xc" */
+bool sg_data_format_parse(const char *name, sg_data_format *out);
+
+typedef enum sg_column_kind { SG_COLUMN_NUMERIC, SG_COLUMN_BINARY, SG_COLUMN_ONE_HOT, SG_COLUMN_DROPPED } sg_column_kind;
+
+/* One attribute of the source that is not a label. */
+typedef struct sg_column {
+    char *name;
+    sg_column_kind kind;
+    int32_t n_values;            /* declared nominal values; 0 for numbers and strings */
+    char **values;
+    int32_t positive;            /* BINARY: the value that becomes 1 */
+    int64_t first;               /* its first feature; -1 if dropped */
+} sg_column;
+
+typedef struct sg_schema {
+    sg_data_format format;       /* what it was read from */
+    int32_t index_base;          /* LIBSVM and XC: number of the first feature */
+    char *relation;              /* ARFF, else "" */
+    int64_t n_columns, n_features, n_labels;
+    sg_column *columns;
+    char **label_names;
+    bool hierarchical;           /* labels are class paths, closed under ancestors; label 0 is "root", on in every row */
+    char *positive;              /* the value that means "on" in label columns; NULL: 1, yes, true, t */
+} sg_schema;
+
+sg_schema *sg_schema_copy(const sg_schema *schema);                /* NULL if out of memory */
+void sg_schema_free(sg_schema *schema);
+/* Name of encoded feature i: the attribute's name, or "name=value" for one-hot features. Returns `out`. */
+const char *sg_schema_feature_name(const sg_schema *schema, int64_t feature, char *out, size_t size);
+
+typedef struct sg_read_options {
+    sg_data_format format;       /* AUTO: by name and first lines */
+    const char *labels_xml;      /* MULAN label list; NULL for none */
+    int64_t label_count;         /* N: the first N attributes are labels, -N: the last N; 0: not given */
+    const char *positive;        /* value of a label column that means "on"; NULL: 1, yes, true, t */
+    int32_t arff_index_base;     /* sparse ARFF rows: 0 (standard) or 1 (Clus) */
+    int32_t index_base;          /* first feature of LIBSVM rows: 0 or 1; -1: 1 for LIBSVM, 0 for XC */
+    int64_t features;            /* LIBSVM without header: number of features; 0: the largest index */
+    int64_t labels;              /* LIBSVM without header: number of labels if they are numbers; 0: the largest */
+    bool keep_blank;             /* LIBSVM: a blank line is a row with nothing on it (else an error) */
+    bool close_hierarchy;        /* add the ancestors of nested XML labels (else violations are only reported) */
+    sg_data_layout layout;       /* AUTO: sparse where fewer than 10 % of the values are not zero */
+    sg_nominal_rule nominal;
+    const sg_schema *schema;     /* read for a trained model: columns are matched by name, label columns may be absent */
+} sg_read_options;
+sg_read_options sg_read_options_default(void);
+
+typedef struct sg_note {
+    bool warning;                /* else a notice */
+    char *text;                  /* one line, with file and line where they are known */
+} sg_note;
+
+/* A multi-label data set. Read the members freely, change them only through the functions below. */
+typedef struct sg_dataset {
+    int64_t rows, features, labels;
+    bool sparse;
+    float *dense;                /* [rows, features] if not sparse; NaN = missing value */
+    int64_t *indptr;             /* CSR if sparse: [rows + 1], columns ascending in a row; NaN = missing value */
+    int32_t *columns;
+    float *values;
+    int64_t missing;             /* missing feature values that are not filled in yet */
+    int64_t *label_indptr;       /* labels that are on: [rows + 1], ascending in a row */
+    int32_t *label_index;
+    int64_t *unknown_indptr;     /* labels given as '?': neither on nor off; NULL if there are none */
+    int32_t *unknown_index;
+    bool has_labels;             /* false: the files had no label columns (prediction) */
+    float *weights;              /* [rows]; NULL: all 1 */
+    int32_t *source_file;        /* [rows] index into files */
+    int64_t *source_line;        /* [rows] line of the file, from 1 */
+    int32_t n_files;
+    char **files;
+    bool source_sparse;          /* rows of the file were sparse */
+    sg_schema *schema;
+    int32_t n_notes;
+    sg_note *notes;
+} sg_dataset;
+
+/* Read the files in order as one data set (train and test of a split file). Errors carry file, line and column. */
+sg_status sg_dataset_read(sg_dataset **out, const char *const *paths, int32_t n, const sg_read_options *options,
+                          sg_error *err);
+void sg_dataset_free(sg_dataset *data);
+/* Build from arrays (generators, tests): x [rows, features], y [rows, labels] of 0/1; copied. Columns are named x0, x1...,
+ * labels l0, l1... */
+sg_status sg_dataset_from_arrays(sg_dataset **out, const float *x, const float *y, int64_t rows, int64_t features,
+                                 int64_t labels, sg_data_layout layout, sg_error *err);
+/* The given rows, in the given order, as a data set of their own. */
+sg_status sg_dataset_subset(sg_dataset **out, const sg_dataset *data, const int64_t *rows, int64_t n, sg_error *err);
+bool sg_dataset_has_label(const sg_dataset *data, int64_t row);    /* at least one label is on */
+
+/* Non-zeros that `batch` rows can have at most: the sum over the `batch` largest rows (at least 1). */
+int64_t sg_dataset_max_nnz(const sg_dataset *data, int64_t batch);
+
+/* Buffers of one batch, laid out like the plan's inputs. Either x, or the six arrays of an sg_csr. */
+typedef struct sg_batch {
+    int64_t rows, features, labels, capacity;
+    float *x;                    /* [rows, features], or NULL */
+    float *values;               /* [capacity] ... of sg_csr, or NULL */
+    int32_t *columns, *indptr, *t_rows, *t_order, *t_indptr;
+    float *y;                    /* [rows, labels] 0/1; unknown labels 0 */
+    float *y_known;              /* [rows, labels] 1, and 0 where a label is unknown */
+    float *weight;               /* [rows] instance weight; 0 for rows of padding */
+} sg_batch;
+/* capacity > 0: sparse arrays for so many non-zeros; 0: dense rows. */
+sg_status sg_batch_new(sg_batch **out, const sg_dataset *data, int64_t rows, int64_t capacity, sg_error *err);
+void sg_batch_free(sg_batch *batch);
+/* Fill from the listed rows (n <= batch->rows); the rest is padding with weight 0. Allocates nothing. */
+sg_status sg_dataset_batch(const sg_dataset *data, const int64_t *rows, int64_t n, sg_batch *batch, sg_error *err);
+
+/* ---- missing values and scaling: fitted on training rows, then applied to every part and stored with the model */
+typedef enum sg_impute { SG_IMPUTE_MEAN, SG_IMPUTE_ZERO, SG_IMPUTE_INDICATOR } sg_impute;
+typedef enum sg_scaling { SG_SCALING_NONE, SG_SCALING_STANDARDISE, SG_SCALING_MINMAX } sg_scaling;
+const char *sg_impute_name(sg_impute impute);                      /* "mean", "zero", "indicator" */
+bool sg_impute_parse(const char *name, sg_impute *out);
+const char *sg_scaling_name(sg_scaling scaling);                   /* "none", "standardise", "minmax" */
+bool sg_scaling_parse(const char *name, sg_scaling *out);
+
+/* x'[j] = (x[j] - offset[j]) * scale[j] after missing x[j] became fill[j]. INDICATOR fills with the mean and appends one 0/1
+ * feature for each feature with missing values among the training rows: feature n_in + i tells that flagged[i] was missing. */
+typedef struct sg_preprocess {
+    sg_impute impute;
+    sg_scaling scaling;
+    int64_t n_in, n_out;
+    float *fill;                 /* [n_in] */
+    int32_t *flagged;            /* [n_out - n_in] */
+    float *offset, *scale;       /* [n_out] */
+} sg_preprocess;
+/* rows NULL: all rows. Standardising uses the population deviation; features that do not vary become 0. */
+sg_status sg_preprocess_fit(sg_preprocess **out, const sg_dataset *data, const int64_t *rows, int64_t n,
+                            sg_impute impute, sg_scaling scaling, sg_error *err);
+/* In place. A sparse data set stays sparse unless an offset is not zero or a missing value is filled with one. */
+sg_status sg_preprocess_apply(const sg_preprocess *p, sg_dataset *data, sg_error *err);
+void sg_preprocess_free(sg_preprocess *p);
+
+/* Schema and preprocessing (may be NULL) as one JSON text, for the model folder; release with sg_free. Loading checks
+ * every count. */
+char *sg_encoding_save(const sg_schema *schema, const sg_preprocess *p);
+sg_status sg_encoding_load(const char *text, size_t size, sg_schema **schema, sg_preprocess **p, sg_error *err);
+
+/* ---- splits */
+typedef enum sg_part { SG_TRAIN, SG_VALIDATION, SG_TEST } sg_part;
+typedef struct sg_split {
+    int64_t *rows[3];            /* ascending row numbers of each part */
+    int64_t count[3];
+    int64_t unlabelled;          /* rows left out because no label is on */
+} sg_split;
+void sg_split_free(sg_split *split);
+/* Lines `row TAB part` with part train, validation, test or - (left out); '#' starts a comment line. Every row of the data
+ * set must be there once. Rows without a label are left out of each part. */
+sg_status sg_split_read(sg_split *out, const char *path, const sg_dataset *data, sg_error *err);
+sg_status sg_split_write(const sg_split *split, const sg_dataset *data, const char *path, sg_error *err);
+/* Iterative stratification (Sechidis, Tsoumakas and Vlahavas 2011) into shares[0..2], which sum to 1 (0 = no such part). */
+sg_status sg_split_stratified(sg_split *out, const sg_dataset *data, const double shares[3], uint64_t seed, sg_error *err);
+/* Files as they come: rows of the first n_train files are training rows, the following n_validation files validation, the
+ * rest test. dev_fraction > 0 moves a stratified share of the training rows to validation. */
+sg_status sg_split_by_file(sg_split *out, const sg_dataset *data, int32_t n_train, int32_t n_validation,
+                           double dev_fraction, uint64_t seed, sg_error *err);
+
+/* ---- what `data info` prints */
+typedef struct sg_dataset_info {
+    sg_data_format format;
+    bool source_sparse, sparse;
+    int64_t rows, attributes, features, labels;     /* attributes: source columns that are not labels */
+    int64_t numeric, binary, nominal, dropped;      /* attributes by kind */
+    int64_t unlabelled;          /* rows without a label, counted in `rows` */
+    int64_t never_positive;      /* labels that are on in no row */
+    int64_t missing_features, unknown_labels;       /* '?' cells */
+    double cardinality, label_density, feature_density;
+    const char *first_label, *last_label, *relation;
+} sg_dataset_info;
+sg_dataset_info sg_dataset_describe(const sg_dataset *data);
+
+/* `data check`: everything worth a look, as notes appended to the data set (constant features, labels never or always
+ * on, duplicate rows, unlabelled rows). Returns the number of notes added, -1 if out of memory. */
+int32_t sg_dataset_check(sg_dataset *data);
+
+/* `data convert`: write encoded features and labels. ARFF: -C relation, sparse rows if the data set is sparse. LIBSVM:
+ * features from 1, labels from 0. XC: header, both from 0. A name that ends in .gz is compressed. */
+sg_status sg_dataset_write(const sg_dataset *data, const char *path, sg_data_format format, sg_error *err);
 
 /* ====================================================================================================== metrics */
-/* (section: metrics) */
+/* Names carry the convention: example_f1 counts a row without gold and predicted label as 0, example_f1.empty1 as 1. What
+ * is undefined (no positive anywhere) has defined = false and is null in JSON. */
+typedef struct sg_metric {
+    char name[24];
+    double value;
+    bool defined;
+} sg_metric;
+
+#define SG_METRICS_MAX 32
+typedef struct sg_metrics {
+    int32_t count;
+    sg_metric metric[SG_METRICS_MAX];
+} sg_metrics;
+
+/* Multi-label metrics of probabilities p and gold labels y, both [rows, labels]. A label is predicted where
+ * p >= threshold (thresholds: [labels], or NULL for 0.5). known (or NULL) is 0 where a gold label is unknown: that cell counts
+ * nowhere. ranking adds map.example, map.label, ap.micro, p@1, p@3, p@5, ndcg, lrap, which sort the scores. */
+sg_status sg_metrics_multilabel(sg_metrics *out, const float *p, const float *y, const float *known, int64_t rows,
+                                int64_t labels, const float *thresholds, bool ranking, sg_error *err);
+const sg_metric *sg_metrics_find(const sg_metrics *metrics, const char *name);     /* NULL if absent */
+
+/* One label's counts, for per-label reports. f1 is 0 where undefined. */
+typedef struct sg_label_report {
+    int64_t tp, fp, fn;
+    double precision, recall, f1;
+} sg_label_report;
+sg_status sg_metrics_per_label(sg_label_report *out, const float *p, const float *y, const float *known, int64_t rows,
+                               int64_t labels, const float *thresholds, sg_error *err);
 
 /* ================================================================================================ configuration */
 /* One table of options, the SG_*_OPTIONS below, makes everything a user sees of the configuration: the struct that training
@@ -25,18 +240,18 @@ extern "C" {
  * written in YAML, "" for unset. `domain` is an interval for numbers ("(0, inf)", bounds of the elements for lists) and the
  * accepted words for ENUM and WORD ("a|b"). `flag` is the named flag without dashes, "" if there is only --set.
  *
- * C type by TYPE: BOOL bool; INT int64_t; REAL double; ENUM int32_t, the index in the domain; WORD, TEXT const char *;
- * PATH const char *, NULL if unset, ${NAME} replaced from the environment; INTS sg_ints; REALS sg_reals; TEXTS, PATHS
- * sg_texts. Strings and lists live in the sg_config. */
+ * C type by TYPE: BOOL bool; INT int64_t; REAL double; ENUM int32_t, the index in the domain; WORD const char *; TEXT,
+ * PATH const char *, NULL if unset; INTS sg_ints; REALS sg_reals; PATHS sg_texts. In paths ${NAME} is replaced from the
+ * environment. Strings and lists live in the sg_config. */
 #define SG_TASK_NAMES "mlc"
 typedef enum sg_task { SG_TASK_MLC } sg_task;
 #define SG_DEVICE_NAMES "cpu|reference"
 typedef enum sg_device_choice { SG_DEVICE_CPU, SG_DEVICE_REFERENCE } sg_device_choice;
 #define SG_FORMAT_NAMES "auto|arff|libsvm|xc"
-#define SG_SCALING_NAMES "none|standard|minmax"
-#define SG_IMPUTE_NAMES "none|mean|zero|indicator"
-#define SG_INPUT_NAMES "auto|dense|sparse"
-typedef enum sg_input_choice { SG_INPUT_AUTO, SG_INPUT_DENSE, SG_INPUT_SPARSE } sg_input_choice;
+#define SG_SCALING_NAMES "none|standardise|minmax"
+#define SG_IMPUTE_NAMES "mean|zero|indicator"
+#define SG_LAYOUT_NAMES "auto|dense|sparse"
+#define SG_NOMINAL_NAMES "auto|binary|one-hot"
 #define SG_ACTIVATION_NAMES "softplus|relu|tanh|sigmoid|gelu"
 typedef enum sg_activation {
     SG_ACTIVATION_SOFTPLUS, SG_ACTIVATION_RELU, SG_ACTIVATION_TANH, SG_ACTIVATION_SIGMOID, SG_ACTIVATION_GELU
@@ -62,19 +277,21 @@ typedef enum sg_energy_method { SG_METHOD_NCE } sg_energy_method;
     X(data, format, ENUM, "auto", SG_FORMAT_NAMES, "format", "format of the files; auto goes by name and content")     \
     X(data, labels_xml, PATH, "", "", "labels-xml", "MULAN XML file that names the labels")                            \
     X(data, labels, INT, "0", "[-1000000, 1000000]", "labels", "N: the first N attributes are labels, -N: the last N") \
+    X(data, positive, TEXT, "", "", "positive", "value of a label column that means on; unset: 1, yes, true or t")      \
     X(data, arff_index_base, INT, "0", "[0, 1]", "arff-index-base", "number of the first column in sparse ARFF rows")  \
-    X(data, index_base, INT, "1", "[0, 1]", "index-base", "number of the first feature in LIBSVM files")               \
-    X(data, label_base, INT, "0", "[0, 1]", "label-base", "number of the first label in LIBSVM files")                 \
-    X(data, features_count, INT, "0", "[0, 100000000]", "", "features in LIBSVM files; 0 counts the training files")   \
-    X(data, labels_count, INT, "0", "[0, 100000000]", "", "labels in LIBSVM files; 0 counts the training files")       \
-    X(data, drop, TEXTS, "[]", "", "drop", "attributes to leave out")                                                  \
+    X(data, index_base, INT, "-1", "[-1, 1]", "index-base", "first feature of LIBSVM rows; -1: 1 for LIBSVM, 0 for XC")\
+    X(data, features_count, INT, "0", "[0, 100000000]", "", "features of LIBSVM rows; 0: the largest index")           \
+    X(data, labels_count, INT, "0", "[0, 100000000]", "", "labels of LIBSVM rows; 0: the largest number")              \
+    X(data, keep_blank, BOOL, "false", "", "keep-blank", "a blank LIBSVM line is a row without features and labels")   \
+    X(data, close_hierarchy, BOOL, "false", "", "close-hierarchy", "add the ancestors of nested XML labels")           \
+    X(data, nominal, ENUM, "auto", SG_NOMINAL_NAMES, "nominal", "encoding of two-valued nominal attributes")           \
     X(data, split, PATH, "", "", "split", "file of `row TAB train|validation|test|-` lines dividing data.files")       \
     X(data, split_seed, INT, "1", "[0, inf)", "split-seed", "seed of the stratified split when there is no split file")\
     X(data, fractions, REALS, "[0.6, 0.2, 0.2]", "[0, 1]", "fractions", "train, validation, test parts of data.files") \
     X(data, dev_fraction, REAL, "0.2", "(0, 1)", "dev-fraction", "part of data.train that validates if none is given") \
     X(data, scaling, ENUM, "none", SG_SCALING_NAMES, "scaling", "scaling of numeric features, from training rows")     \
-    X(data, impute, ENUM, "mean", SG_IMPUTE_NAMES, "impute", "what replaces a missing feature; none refuses them")     \
-    X(data, input, ENUM, "auto", SG_INPUT_NAMES, "input", "keep the input sparse; auto does below 25 % of non-zeros")
+    X(data, impute, ENUM, "mean", SG_IMPUTE_NAMES, "impute", "what replaces a missing feature")                        \
+    X(data, layout, ENUM, "auto", SG_LAYOUT_NAMES, "layout", "rows in memory; auto is sparse below 10 % of non-zeros")
 
 #define SG_MODEL_OPTIONS(X)                                                                                            \
     X(model, hidden, INTS, "[400, 400]", "[1, 1000000]", "hidden", "widths of the task-net's hidden layers")           \
@@ -120,7 +337,7 @@ typedef struct sg_texts { int64_t count; const char *const *at; } sg_texts;
 
 #define SG_OPTION_TYPE_MAP(X)                                                                                          \
     X(BOOL, bool) X(INT, int64_t) X(REAL, double) X(ENUM, int32_t) X(WORD, const char *) X(TEXT, const char *)         \
-    X(PATH, const char *) X(INTS, sg_ints) X(REALS, sg_reals) X(TEXTS, sg_texts) X(PATHS, sg_texts)
+    X(PATH, const char *) X(INTS, sg_ints) X(REALS, sg_reals) X(PATHS, sg_texts)
 typedef enum sg_option_type {
 #define X(name, type) SG_OPTION_##name,
     SG_OPTION_TYPE_MAP(X)
@@ -195,14 +412,172 @@ char *sg_config_yaml(const sg_config *config);
 const char *sg_config_format(const sg_config *config, const sg_option *option, char *out, size_t size);
 /* `file` if absolute or data.dir is unset, else data.dir/file; to be released with sg_free; NULL if out of memory. */
 char *sg_config_data_path(const sg_config *config, const char *file);
+/* Read what a configuration names and divide it. data.files: by data.split, else stratified into data.fractions by
+ * data.split_seed. data.train, data.validation, data.test: as given; without data.validation a stratified data.dev_fraction
+ * of the training rows. Preprocessing is not applied. */
+sg_status sg_config_read_data(const sg_config *config, sg_dataset **data, sg_split *split, sg_error *err);
+/* The same for any files, without a division: `config` says how to read them. */
+sg_status sg_config_read_files(const sg_config *config, const char *const *files, int64_t count, sg_dataset **data,
+                               sg_error *err);
 /* A JSON Schema (draft 2020-12) of the YAML file. */
 void sg_config_write_schema(FILE *out);
 
 /* ======================================================================================= networks and energies */
-/* (section: nets) */
+/* The networks of feature-based multi-label classification (MLC). Weights of feature layers are [in, out], so that a sparse
+ * row gathers contiguous rows of the first one; label tables G, b and M are [labels or global, width]. */
+
+/* A batch of feature rows: dense [B, D], or sparse (then `dense` is SG_NONE). */
+typedef struct sg_features {
+    sg_value dense;
+    sg_csr csr;
+} sg_features;
+static inline sg_features sg_features_dense(sg_value x) { return (sg_features){x, {SG_NONE, SG_NONE, SG_NONE, SG_NONE, SG_NONE, SG_NONE}}; }
+static inline sg_features sg_features_sparse(sg_csr x) { return (sg_features){SG_NONE, x}; }
+
+/* Sizes of a task-net or loss-net. Pointers are read while building only. */
+typedef struct sg_mlc_sizes {
+    int64_t inputs, labels;
+    int32_t layers;
+    const int64_t *hidden;       /* [layers] */
+    const double *dropout;       /* [layers] rate after each layer's activation, or NULL */
+    sg_activation activation;
+    int64_t global;              /* width of the loss-net's global term */
+} sg_mlc_sizes;
+
+/* T(x) = a_n with a_0 = x and a_k = Drop(act(a_{k-1} W_k + c_k)): every layer has a bias and an activation, the last one too.
+ * Entries layer1/W, layer1/c, ...; draws only where `train`. -> [B, hidden of the last layer] */
+sg_value sg_feature_mlp(sg_scope scope, sg_features x, const sg_mlc_sizes *sizes, bool train);
+/* Logits z = G T(x), without bias. Entries features/..., G. -> [B, L] */
+sg_value sg_mlc_task(sg_scope scope, sg_features x, const sg_mlc_sizes *sizes, bool train);
+/* Score of label vectors y [B, K, L], entries in [0, 1]; high is good (the energy is its negative):
+ * S(x, y) = sum_i y_i <b_i, T(x)> + <v, softplus(M y + m0)>. T(x) is computed once for the K candidates of a row. -> [B, K] */
+sg_value sg_mlc_score(sg_scope scope, sg_features x, sg_value y, const sg_mlc_sizes *sizes, bool train);
+/* Parameters of the two nets: h(d+1) + (n-1)h(h+1) + Lh, and mL + 2m more for the loss-net. */
+int64_t sg_mlc_task_parameters(const sg_mlc_sizes *sizes);
+int64_t sg_mlc_score_parameters(const sg_mlc_sizes *sizes);
+
+/* log P_N(y) = sum_i y_i log p_i + (1 - y_i) log(1 - p_i) of independent Bernoullis with logits z [B, L], each logarithm
+ * clamped below at -100; y [B, K, L]. -> [B, K] */
+sg_value sg_log_bernoulli(sg_value z, sg_value y);
+/* Ranking loss of noise-contrastive estimation (Ma and Collins 2018; gold in the denominator), per row:
+ * -log(e^{r_0} / sum_k e^{r_k}), r = score - log_noise, column 0 the gold. [B, 1 + K] -> [B] */
+sg_value sg_nce_ranking_loss(sg_value score, sg_value log_noise);
+
+/* One optimiser step on values p with gradients g: p, moments and step count are assigned. `scope` holds the moments. */
+typedef struct sg_adam_options {
+    double beta1, beta2, eps, weight_decay;
+    bool decoupled;              /* AdamW; false: Adam */
+} sg_adam_options;
+sg_adam_options sg_adam_defaults(double weight_decay);           /* AdamW 0.9, 0.999, 1e-8 */
+void sg_adam_step(sg_scope scope, const sg_value *p, const sg_value *g, int32_t n, sg_value lr,
+                  const sg_adam_options *options);
+
+/* ---- one training step on a batch, as one graph: sampling, n_task x (n_energy loss-net updates, one task-net update).
+ *
+ * SEAL-dynamic with NCE (spec of the released code): the batch stays fixed while the loops run; each update draws its own
+ * candidates and dropout masks. The loss-net minimises sum_b w_b nce_b; the task-net minimises
+ * sum_b w_b (energy_weight * -S(x, p) + bce_weight * sum_i BCE(z_i, y_i)) / sum_b w_b, p = sigmoid(z) from a new forward pass,
+ * with gradients clipped at norm `clip` (0: not). loss = SG_LOSS_CROSS_ENTROPY leaves the loss-net out. */
+typedef struct sg_step_options {
+    sg_loss loss;
+    int64_t batch, capacity;     /* rows; non-zeros of sparse input, 0: dense input */
+    bool known;                  /* an input "known" masks unknown labels */
+    sg_mlc_sizes task, energy;
+    int64_t samples, n_energy, n_task;
+    double energy_weight, bce_weight, clip;
+    sg_adam_options task_adam, energy_adam;
+} sg_step_options;
+/* Inputs: "x" (or the six of a CSR input "x"), "y" [B, L], "weight" [B], "known" [B, L] if asked. Store scalars task/lr and
+ * energy/lr are the learning rates. Results, averaged over the updates of the step: "bce", "energy" (mean over rows), and
+ * "nce" (mean over rows). The entry "rng" advances by one. */
+sg_status sg_step_build(sg_graph *graph, sg_store *store, const sg_step_options *options, sg_error *err);
+/* Prediction: inputs "x" as above, result "p" [B, L] = sigmoid(z). */
+sg_status sg_predict_build(sg_graph *graph, sg_store *store, const sg_step_options *options, sg_error *err);
 
 /* ===================================================================================================== training */
-/* (section: training) */
+/* Everything a run reads, ready to batch. */
+typedef struct sg_training_data {
+    sg_dataset *data;            /* preprocessed */
+    sg_split split;
+    sg_preprocess *preprocess;   /* fitted on the training rows */
+    char *sha256;                /* of the source files, "name sha256" lines; "" for generated data */
+} sg_training_data;
+/* Read, split and preprocess what the configuration names. */
+sg_status sg_training_data_load(sg_training_data **out, const sg_config *config, sg_error *err);
+/* Take over a data set made in memory (`data` is released also on failure) and split it by data.fractions. */
+sg_status sg_training_data_take(sg_training_data **out, const sg_config *config, sg_dataset *data, sg_error *err);
+void sg_training_data_free(sg_training_data *data);
+
+/* Sizes and step options of a configuration on a data set: what `train` builds; shared by gradcheck, graph and bench. The
+ * returned pointers belong to `config`. */
+sg_step_options sg_step_options_of(const sg_train_config *config, const sg_dataset *data);
+
+/* What a run tells while it goes on. */
+typedef enum sg_train_moment {
+    SG_TRAIN_STARTED,            /* sizes are known; `resumed` tells whether a checkpoint was found */
+    SG_TRAIN_STEP,               /* after each batch */
+    SG_TRAIN_EPOCH               /* after validation; `validation` holds its metrics */
+} sg_train_moment;
+typedef struct sg_train_event {
+    sg_train_moment moment;
+    int64_t epoch, step;         /* epochs from 1; batches done in this epoch */
+    int64_t epochs, steps;       /* at most; batches an epoch */
+    double bce, energy, nce;     /* means over the epoch so far; NaN where there is no such loss */
+    double lr, seconds;          /* task-net's rate; time of this epoch so far */
+    const sg_metrics *validation;
+    bool best, resumed;
+    int64_t task_parameters, energy_parameters, rows[3], features, labels;
+    const char *device;
+} sg_train_event;
+/* Return false to stop after this step with everything saved. */
+typedef bool (*sg_train_listener)(void *user, const sg_train_event *event);
+
+typedef struct sg_train_options {
+    size_t size;                 /* sizeof(sg_train_options) */
+    const char *folder;          /* run directory; NULL keeps the run in memory (demo) */
+    bool force;                  /* move an existing directory to NAME.1 (.2 ...) instead of resuming or refusing */
+    sg_train_listener listener;
+    void *user;
+    const char *const *argv;     /* for run.json */
+    int argc;
+} sg_train_options;
+
+typedef struct sg_train_result {
+    bool finished;               /* false: stopped by the listener, to be resumed by the same call */
+    int64_t epoch;               /* best one, from 1 */
+    sg_metrics best, test;       /* validation metrics of that epoch; test metrics of its parameters (count 0: no test rows) */
+    sg_store *store;             /* in-memory runs: the store with the best parameters, released by the caller; else NULL */
+} sg_train_result;
+
+/* Train as configured. The run directory gets config.yml, run.json, metrics.jsonl, checkpoint.safetensors after each epoch,
+ * model/ at each best epoch and metrics.json at the end; it is made only when everything before the first step succeeded. An
+ * unfinished directory is resumed bit for bit, a finished one refused (SG_E_ARGUMENT) without `force`. SG_E_DIVERGED if a loss
+ * is not finite. */
+sg_status sg_train(const sg_config *config, sg_training_data *data, const sg_train_options *options,
+                   sg_train_result *result, sg_error *err);
+
+/* Probabilities [n, labels] of the listed rows by a predictor of this step layout (evaluation mode). */
+typedef struct sg_predictor sg_predictor;
+sg_status sg_predictor_new(sg_predictor **out, sg_store *store, const sg_step_options *options, const char *device,
+                           int32_t threads, sg_error *err);
+sg_status sg_predictor_run(sg_predictor *p, const sg_dataset *data, const int64_t *rows, int64_t n, float *out,
+                           sg_error *err);
+void sg_predictor_free(sg_predictor *p);
+
+/* {"example_f1": ..., ...}, undefined metrics null; as text with sorted, fixed digits for files that must not vary. Release
+ * with sg_free. */
+char *sg_metrics_json(const sg_metrics *metrics);
+
+/* The demo's data: rows whose labels come in `groups` of `size`, exactly one on in each; a hidden template picks which, so
+ * that groups agree. Features are noisy sums of label prototypes: each label alone is ambiguous, the set is not. */
+typedef struct sg_generator {
+    int64_t rows, features, groups, size, templates;
+    double noise;                /* deviation of the feature noise; a prototype has norm about 1 */
+    double flip;                 /* chance that a group leaves its template */
+    uint64_t seed;
+} sg_generator;
+sg_generator sg_generator_default(void);
+sg_status sg_generate(sg_dataset **out, const sg_generator *generator, sg_error *err);
 
 #ifdef __cplusplus
 }

@@ -67,7 +67,7 @@ static void types_follow_the_schema(void **state)
 {
     (void)state;
     sg_config *config = parse_ok("train: {lr: 1e-5, epochs: 012, batch: 7}\n"
-                                 "data: {dir: no, train: [1.arff, \"a b\"], drop: yes}\n"
+                                 "data: {dir: no, train: [1.arff, \"a b\"], positive: yes, keep_blank: true}\n"
                                  "model: {hidden: [8, 9, 10], dropout: 0.25}\n"
                                  "loss: {name: seal-dynamic, energy_weight: 0}\n");
     const sg_train_config *v = sg_config_values(config);
@@ -76,7 +76,8 @@ static void types_follow_the_schema(void **state)
     assert_string_equal(v->data.dir, "no");
     assert_int_equal(v->data.train.count, 2);
     assert_string_equal(v->data.train.at[1], "a b");
-    assert_string_equal(v->data.drop.at[0], "yes");
+    assert_string_equal(v->data.positive, "yes");
+    assert_true(v->data.keep_blank && !v->data.close_hierarchy);
     assert_int_equal(v->loss.name, SG_LOSS_SEAL_DYNAMIC);
     assert_int_equal(v->model.dropout.count, 3);
     assert_true(v->model.dropout.at[1] == 0.25 && v->model.dropout.at[2] == 0);
@@ -116,6 +117,8 @@ static void wrong_types_are_placed(void **state)
     refuses("train:\n  epochs: 1.5\n", 2, 11, "a whole number");
     refuses("train:\n  epochs: 3:20\n", 2, 11, "a whole number");
     refuses("train: 3\n", 1, 1, "train is a section");
+    refuses("data: {keep_blank: yes}\n", 1, 20, "true or false, not 'yes'");
+    refuses("data: {keep_blank: \"true\"}\n", 1, 20, "true or false");
     refuses("loss: {name: sael-dynamic}\n", 1, 14, "cross-entropy or seal-dynamic");
     refuses("model:\n  hidden: [400, [2]]\n", 2, 17, "flat list");
     refuses("model:\n  hidden:\n    - 4\n    - x\n", 4, 7, "model.hidden expects a whole number, not 'x'");
@@ -156,9 +159,9 @@ static void environment_only_in_paths(void **state)
 {
     (void)state;
     setenv("SG_TEST_ROOT", "/srv", 1);
-    sg_config *config = parse_ok("data: {dir: \"${SG_TEST_ROOT}/mlc\", drop: \"${SG_TEST_ROOT}\"}");
+    sg_config *config = parse_ok("data: {dir: \"${SG_TEST_ROOT}/mlc\", positive: \"${SG_TEST_ROOT}\"}");
     assert_string_equal(sg_config_values(config)->data.dir, "/srv/mlc");
-    assert_string_equal(sg_config_values(config)->data.drop.at[0], "${SG_TEST_ROOT}");
+    assert_string_equal(sg_config_values(config)->data.positive, "${SG_TEST_ROOT}");
     sg_config_free(config);
     refuses("data:\n  dir: ${SG_TEST_ABSENT}/x\n", 2, 8, "SG_TEST_ABSENT is not set");
     unsetenv("SG_TEST_ROOT");
@@ -245,7 +248,7 @@ static void lists_on_the_command_line(void **state)
 {
     (void)state;
     const sg_setting sets[] = {{"--set", "model.hidden", "[16, 8]"}, {"--set", "model.dropout", "0.5,0.25"},
-                               {"--train", "data.train", "a.arff, b.arff"}, {"--set", "data.drop", "[]"}};
+                               {"--train", "data.train", "a.arff, b.arff"}, {"--set", "data.test", "[]"}};
     sg_config *config = load(NULL, sets, 4, NULL, 0);
     const sg_train_config *v = sg_config_values(config);
     assert_int_equal(v->model.hidden.count, 2);
@@ -253,7 +256,7 @@ static void lists_on_the_command_line(void **state)
     assert_true(v->model.dropout.at[1] == 0.25);
     assert_int_equal(v->data.train.count, 2);
     assert_string_equal(v->data.train.at[1], "b.arff");
-    assert_int_equal(v->data.drop.count, 0);
+    assert_int_equal(v->data.test.count, 0);
     sg_config_free(config);
 }
 
@@ -261,7 +264,7 @@ static void written_yaml_reads_back(void **state)
 {
     (void)state;
     sg_config *config = parse_ok("train: {lr: 4.512859464505083e-05, threshold: 0.1}\nmodel: {hidden: [3, 4]}\n"
-                                 "data: {dir: \"a \\\"b\\\"\\n\\\\\", drop: [\"1\", \"null\", \"\", x y]}\n");
+                                 "data: {dir: \"a \\\"b\\\"\\n\\\\\", test: [\"1\", \"null\", \"\", x y]}\n");
     char *first = sg_config_yaml(config);
     assert_non_null(first);
     sg_config *again = parse_ok(first);
@@ -269,8 +272,8 @@ static void written_yaml_reads_back(void **state)
     assert_string_equal(first, second);
     assert_true(sg_config_values(again)->train.lr == 4.512859464505083e-05);
     assert_string_equal(sg_config_values(again)->data.dir, "a \"b\"\n\\");
-    assert_int_equal(sg_config_values(again)->data.drop.count, 4);
-    assert_string_equal(sg_config_values(again)->data.drop.at[2], "");
+    assert_int_equal(sg_config_values(again)->data.test.count, 4);
+    assert_string_equal(sg_config_values(again)->data.test.at[2], "");
     sg_free(first);
     sg_free(second);
     sg_config_free(config);
