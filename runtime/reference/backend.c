@@ -1,0 +1,116 @@
+/* backend.c - the reference device: host memory, every element a double, and the operators' own rules as kernels. */
+#include <string.h>
+
+#include "runtime/backend_internal.h"
+
+/* A node's evaluation arguments, made once; a launch only fills in the pointers. */
+typedef struct reference_kernel {
+    sg_eval_args args;
+    sg_shape *shape;
+    sg_dtype *dtype;
+    sg_tensor64 *tensor;
+} reference_kernel;
+
+static void kernel_release(void *state)
+{
+    reference_kernel *k = state;
+    sg_free(k->shape);
+    sg_free(k->dtype);
+    sg_free(k->tensor);
+    sg_free(k);
+}
+
+static bool kernel_launch(const sg_launch *launch, sg_error *err)
+{
+    (void)err;
+    reference_kernel *k = launch->state;
+    for (int32_t i = 0; i < k->args.n_in; i++)
+        k->tensor[i].data = (double *)launch->in[i];
+    for (int32_t i = 0; i < k->args.n_out; i++)
+        k->tensor[k->args.n_in + i].data = launch->out[i];
+    k->args.run = launch->run;
+    k->args.node->op->eval(&k->args);
+    return true;
+}
+
+static sg_status reference_prepare(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
+{
+    (void)device;
+    int32_t n = spec->n_in + spec->n_out;
+    reference_kernel *k = sg_calloc(1, sizeof *k);
+    if (!k)
+        return sg_fail(err, SG_E_MEMORY, "out of memory for a kernel");
+    *out = (sg_kernel){.name = "reference", .launch = kernel_launch, .state = k, .release = kernel_release};
+    k->shape = sg_calloc(n + 1, sizeof *k->shape);
+    k->dtype = sg_calloc(n + 1, sizeof *k->dtype);
+    k->tensor = sg_calloc(n + 1, sizeof *k->tensor);
+    if (!k->shape || !k->dtype || !k->tensor)
+        return sg_fail(err, SG_E_MEMORY, "out of memory for a kernel");
+    for (int32_t i = 0; i < n; i++) {
+        bool in = i < spec->n_in;
+        k->shape[i] = in ? spec->in_shape[i] : spec->out_shape[i - spec->n_in];
+        k->dtype[i] = in ? spec->in_dtype[i] : spec->out_dtype[i - spec->n_in];
+        k->tensor[i].shape = &k->shape[i];
+    }
+    k->args = (sg_eval_args){.node = spec->node, .attr = spec->attr, .n_in = spec->n_in, .n_out = spec->n_out,
+                             .in = k->tensor, .out = k->tensor + spec->n_in, .in_dtype = k->dtype,
+                             .out_dtype = k->dtype + spec->n_in};
+    return SG_OK;
+}
+
+static bool reference_supports(const sg_device *device, const sg_kernel_spec *spec)
+{
+    (void)device;
+    return spec->node->op->eval != NULL;
+}
+
+/* The device has no state of its own; its handle only has to differ from NULL. */
+static sg_status reference_open(const char *spec, int32_t threads, sg_device **out, sg_error *err)
+{
+    (void)threads;
+    if (strcmp(spec, "reference") != 0)
+        return sg_fail(err, SG_E_DEVICE, "the reference backend takes no device number: '%s'", spec);
+    static char handle;
+    *out = (sg_device *)&handle;
+    return SG_OK;
+}
+
+static void reference_close(sg_device *device)
+{
+    (void)device;
+}
+
+static const char *reference_describe(const sg_device *device)
+{
+    (void)device;
+    return "double precision, plain loops, one thread";
+}
+
+static void *reference_allocate(sg_device *device, size_t bytes)
+{
+    (void)device;
+    return sg_alloc_aligned(bytes);
+}
+
+static void reference_free(sg_device *device, void *memory)
+{
+    (void)device;
+    sg_free_aligned(memory);
+}
+
+const sg_backend *sg_backend_reference(void)
+{
+    static const sg_backend backend = {
+        .name = "reference",
+        .real = SG_F64,
+        .host_memory = true,
+        .open = reference_open,
+        .close = reference_close,
+        .describe = reference_describe,
+        .supports = reference_supports,
+        .prepare = reference_prepare,
+        .allocate = reference_allocate,
+        .release = reference_free,
+    };
+    return &backend;
+}

@@ -1,0 +1,147 @@
+/* session.c - a device opened for a store, and the arena that its plans share. */
+#include <sched.h>
+#include <string.h>
+
+#include "runtime/elements_internal.h"
+#include "runtime/plan_internal.h"
+
+static const sg_backend *find_backend(const char *spec, sg_error *err)
+{
+    size_t length = strcspn(spec, ":");
+    const sg_backend *known[] = {sg_backend_cpu(), sg_backend_reference()};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strlen(known[i]->name) == length && strncmp(known[i]->name, spec, length) == 0)
+            return known[i];
+    if (length == 4 && strncmp(spec, "cuda", 4) == 0)
+        sg_fail(err, SG_E_DEVICE, "the CUDA module is not part of this build");
+    else
+        sg_fail(err, SG_E_DEVICE, "unknown backend '%s' (this build has %s)", spec, sg_backend_names());
+    return NULL;
+}
+
+const char *sg_backend_names(void)
+{
+    return "cpu, reference";
+}
+
+static int32_t machine_threads(void)
+{
+    cpu_set_t set;
+    int32_t n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return n < 1 ? 1 : n > 16 ? 16 : n;
+}
+
+static sg_session_options read_options(const sg_session_options *given)
+{
+    sg_session_options o = {0};
+    if (given) {
+        size_t known = sizeof o < given->size ? sizeof o : given->size;
+        memcpy(&o, given, known);
+    }
+    o.size = sizeof o;
+    if (!o.backend)
+        o.backend = "cpu";
+    if (o.audit_tolerance == 0)
+        o.audit_tolerance = 1e-4;
+#ifdef SG_POISON
+    o.poison = true;
+#endif
+    return o;
+}
+
+static sg_status check_session(const sg_session *s, sg_error *err)
+{
+    sg_dtype wanted = s->backend->real;
+    if (s->options.threads < 0 || s->options.threads > 1024)
+        return sg_fail(err, SG_E_ARGUMENT, "a session with %d threads", (int)s->options.threads);
+    if (sg_store_real(s->store) != wanted)
+        return sg_fail(err, SG_E_ARGUMENT, "the %s backend needs a store of %s, this one holds %s", s->backend->name,
+                       sg_dtype_name(wanted), sg_dtype_name(sg_store_real(s->store)));
+    if (!s->backend->host_memory)
+        return sg_fail(err, SG_E_DEVICE, "the %s backend keeps its memory apart, which this build cannot use",
+                       s->backend->name);
+    return SG_OK;
+}
+
+static sg_status open_device(sg_session *s, sg_error *err)
+{
+    s->threads = s->options.threads ? s->options.threads : machine_threads();
+    SG_TRY(s->backend->open(s->options.backend, s->threads, &s->device, err));
+    snprintf(s->description, sizeof s->description, "%s, %d thread%s: %s", s->backend->name, (int)s->threads,
+             s->threads == 1 ? "" : "s", s->backend->describe(s->device));
+    return SG_OK;
+}
+
+sg_status sg_session_new(sg_session **out, sg_store *store, const sg_session_options *options, sg_error *err)
+{
+    *out = NULL;
+    sg_session_options o = read_options(options);
+    const sg_backend *backend = find_backend(o.backend, err);
+    if (!backend)
+        return SG_E_DEVICE;
+    if (!store)
+        return sg_fail(err, SG_E_ARGUMENT, "a session needs a store");
+    sg_session *s = sg_calloc(1, sizeof *s);
+    if (!s)
+        return sg_fail(err, SG_E_MEMORY, "out of memory for a session");
+    s->backend = backend;
+    s->store = store;
+    s->options = o;
+    sg_status status = check_session(s, err);
+    if (status == SG_OK)
+        status = open_device(s, err);
+    s->options.backend = backend->name;      /* the caller's text need not live on */
+    if (status != SG_OK) {
+        sg_free(s);
+        return status;
+    }
+    *out = s;
+    return SG_OK;
+}
+
+void sg_session_free(sg_session *session)
+{
+    if (!session)
+        return;
+    if (session->arena)
+        session->backend->release(session->device, session->arena);
+    session->backend->close(session->device);
+    sg_free(session);
+}
+
+sg_status sg_session_reserve(sg_session *session, size_t bytes, sg_error *err)
+{
+    if (bytes <= session->arena_bytes)
+        return SG_OK;
+    void *wider = session->backend->allocate(session->device, bytes);
+    if (!wider)
+        return sg_fail(err, SG_E_MEMORY, "out of memory: the plan needs %.1f MiB for temporaries",
+                       (double)bytes / (1 << 20));
+    if (session->arena)
+        session->backend->release(session->device, session->arena);
+    memset(wider, session->options.poison ? 0xff : 0, bytes);
+    session->arena = wider;
+    session->arena_bytes = bytes;
+    session->arena_version++;
+    return SG_OK;
+}
+
+sg_dtype sg_session_storage(const sg_session *session, sg_dtype dtype)
+{
+    return sg_storage(session->backend->real, dtype);
+}
+
+sg_store *sg_session_store(sg_session *session)
+{
+    return session->store;
+}
+
+int32_t sg_session_threads(const sg_session *session)
+{
+    return session->threads;
+}
+
+const char *sg_session_describe(const sg_session *session)
+{
+    return session->description;
+}

@@ -1,0 +1,43 @@
+/* spec.c - a node as a backend sees it. */
+#include "runtime/plan_internal.h"
+
+static bool fill(sg_graph *graph, const sg_node *node, int32_t threads, sg_shape *shape, sg_dtype *dtype,
+                 sg_kernel_spec *spec)
+{
+    if (!shape || !dtype)
+        return false;
+    int32_t n_in = node->n_in, n_out = node->n_out;
+    for (int32_t k = 0; k < n_in + n_out; k++) {
+        sg_value v = sg_value_at(graph, k < n_in ? node->in[k] : node->out + k - n_in);
+        shape[k] = *sg_shape_of(v);
+        dtype[k] = sg_dtype_of(v);
+    }
+    *spec = (sg_kernel_spec){.node = node, .attr = node->attr, .n_in = n_in, .n_out = n_out, .in_shape = shape,
+                             .out_shape = shape + n_in, .in_dtype = dtype, .out_dtype = dtype + n_in, .threads = threads};
+    return true;
+}
+
+sg_status sg_spec_fill(sg_plan *plan, sg_graph *graph, const sg_node *node, sg_kernel_spec *spec, sg_error *err)
+{
+    int32_t n = node->n_in + node->n_out;
+    sg_shape *shape = sg_plan_take(plan, n, sizeof *shape);
+    sg_dtype *dtype = sg_plan_take(plan, n, sizeof *dtype);
+    if (!fill(graph, node, plan->session->threads, shape, dtype, spec))
+        return sg_fail(err, SG_E_MEMORY, "out of memory while compiling");
+    return SG_OK;
+}
+
+bool sg_spec_supported(sg_session *session, sg_graph *graph, const sg_node *node)
+{
+    int32_t n = node->n_in + node->n_out;
+    sg_shape few_shapes[8], *shape = n <= 8 ? few_shapes : sg_calloc(n, sizeof *shape);
+    sg_dtype few_dtypes[8], *dtype = n <= 8 ? few_dtypes : sg_calloc(n, sizeof *dtype);
+    sg_kernel_spec spec;
+    bool yes = fill(graph, node, session->threads, shape, dtype, &spec) &&
+               session->backend->supports(session->device, &spec);
+    if (n > 8) {
+        sg_free(shape);
+        sg_free(dtype);
+    }
+    return yes;
+}
