@@ -1,8 +1,11 @@
 /* concat.c - the inputs one after the other along an axis.
  *
- * Linear in each; dx_k is the part of dy that x_k became. Where an input before x_k has a named size, the part is counted from
- * the end, so that the derivative follows a resized axis. */
+ * Linear in all inputs together: ty = concat(tx), with zeros for an input that does not move; dx_k is the part of dy that
+ * x_k became. Where an input before x_k has a named size, the part is counted from the end, so that the derivative
+ * follows a resized axis. */
 #include "ops/axis_internal.h"
+
+extern const sg_op sg_op_concat;
 
 static const sg_attr_spec attrs[] = {{"axis", SG_ATTR_INT}};
 
@@ -61,6 +64,20 @@ static void vjp(const sg_vjp_args *a)
     }
 }
 
+static void jvp(const sg_jvp_args *a)
+{
+    int32_t n = a->node->n_in;
+    sg_value *t = sg_calloc(n, sizeof *t);
+    if (!t) {
+        sg_graph_fail(a->graph, SG_E_MEMORY, a->out[0], "out of memory in the forward rule of concat");
+        return;
+    }
+    for (int32_t k = 0; k < n; k++)
+        t[k] = sg_is_none(a->tin[k]) ? sg_zeros_like(a->in[k]) : a->tin[k];
+    a->tout[0] = sg_build(a->graph, &sg_op_concat, t, n, a->node->attr);
+    sg_free(t);
+}
+
 static void eval(const sg_eval_args *a)
 {
     sg_axis_split y = sg_split_at(a->out[0].shape, a->attr[0].i);
@@ -81,11 +98,11 @@ const sg_op sg_op_concat = {
     .summary = "inputs one after the other along an axis",
     .n_in = SG_VARIADIC,
     .n_out = 1,
-    .linear = UINT32_MAX,
     .attrs = attrs,
     .n_attrs = 1,
     .infer = infer,
     .vjp = vjp,
+    .jvp = jvp,
     .eval = eval,
 };
 
