@@ -5,8 +5,6 @@
  * follows a resized axis. */
 #include "ops/axis_internal.h"
 
-extern const sg_op sg_op_concat;
-
 static const sg_attr_spec attrs[] = {{"axis", SG_ATTR_INT}};
 
 static sg_status infer(const sg_infer_args *a)
@@ -74,7 +72,7 @@ static void jvp(const sg_jvp_args *a)
     }
     for (int32_t k = 0; k < n; k++)
         t[k] = sg_is_none(a->tin[k]) ? sg_zeros_like(a->in[k]) : a->tin[k];
-    a->tout[0] = sg_build(a->graph, &sg_op_concat, t, n, a->node->attr);
+    a->tout[0] = sg_build(a->graph, a->node->op, t, n, a->node->attr);
     sg_free(t);
 }
 
