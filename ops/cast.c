@@ -23,6 +23,11 @@ static void cast_vjp(const sg_vjp_args *args)
         args->gin[0] = sg_cast(args->gout[0], from);
 }
 
+static void cast_jvp(const sg_jvp_args *args)
+{
+    args->tout[0] = sg_cast(args->tin[0], sg_dtype_of(args->out[0]));
+}
+
 /* Toward zero, saturating at the ends of the range; NaN gives 0. */
 static double to_i32(double x)
 {
@@ -45,6 +50,7 @@ const sg_op sg_op_cast = {
     .n_attrs = 1,
     .infer = cast_infer,
     .vjp = cast_vjp,
+    .jvp = cast_jvp,
     .eval = cast_eval,
 };
 
