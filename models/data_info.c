@@ -1,0 +1,184 @@
+/* What a data set holds: the figures of `data info` and the findings of `data check`. */
+#include "models/data_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+static void count_columns(sg_dataset_info *info, const sg_schema *s)
+{
+    for (int64_t i = 0; i < s->n_columns; i++) {
+        sg_column_kind kind = s->columns[i].kind;
+        info->numeric += kind == SG_COLUMN_NUMERIC;
+        info->binary += kind == SG_COLUMN_BINARY;
+        info->nominal += kind == SG_COLUMN_ONE_HOT;
+        info->dropped += kind == SG_COLUMN_DROPPED;
+    }
+}
+
+static int64_t count_nonzero(const sg_dataset *d)
+{
+    if (d->sparse)
+        return d->indptr[d->rows];
+    int64_t nnz = 0;
+    for (int64_t i = 0; i < d->rows * d->features; i++)
+        nnz += d->dense[i] != 0.0f;
+    return nnz;
+}
+
+/* Rows in which each label is on; NULL if out of memory. */
+static int64_t *label_counts(const sg_dataset *d)
+{
+    int64_t *count = sg_calloc(d->labels + 1, sizeof *count);
+    for (int64_t i = 0; count && i < d->label_indptr[d->rows]; i++)
+        count[d->label_index[i]]++;
+    return count;
+}
+
+sg_dataset_info sg_dataset_describe(const sg_dataset *d)
+{
+    const sg_schema *s = d->schema;
+    sg_dataset_info info = {
+        .format = s->format, .source_sparse = d->source_sparse, .sparse = d->sparse, .rows = d->rows,
+        .attributes = s->n_columns, .features = d->features, .labels = d->labels, .missing_features = d->missing,
+        .unknown_labels = d->unknown_indptr ? d->unknown_indptr[d->rows] : 0, .relation = s->relation,
+        .first_label = d->labels ? s->label_names[0] : "", .last_label = d->labels ? s->label_names[d->labels - 1] : "",
+    };
+    count_columns(&info, s);
+    for (int64_t r = 0; r < d->rows; r++)
+        info.unlabelled += !sg_dataset_has_label(d, r);
+    int64_t *count = label_counts(d);
+    for (int64_t i = 0; count && i < d->labels; i++)
+        info.never_positive += count[i] == 0;
+    sg_free(count);
+    double rows = (double)(d->rows ? d->rows : 1), labels = (double)(d->labels ? d->labels : 1);
+    info.cardinality = (double)d->label_indptr[d->rows] / rows;
+    info.label_density = info.cardinality / labels;
+    info.feature_density = (double)count_nonzero(d) / (rows * (double)(d->features ? d->features : 1));
+    return info;
+}
+
+/* ----------------------------------------------------------------------------------------------------- data check */
+
+static void check_labels(const sg_dataset *d, sg_notes *notes)
+{
+    int64_t *count = label_counts(d), never = 0, always = 0, first_never = -1, first_always = -1;
+    for (int64_t i = 0; count && i < d->labels; i++) {
+        if (count[i] == 0 && never++ == 0)
+            first_never = i;
+        if (count[i] == d->rows && !(d->schema->hierarchical && i == 0) && always++ == 0)
+            first_always = i;
+    }
+    sg_free(count);
+    if (never)
+        sg_note_add(notes, false, "%lld of %lld labels are on in no row (the first is '%s')", (long long)never,
+                    (long long)d->labels, d->schema->label_names[first_never]);
+    if (always)
+        sg_note_add(notes, true, "%lld labels are on in every row (the first is '%s')", (long long)always,
+                    d->schema->label_names[first_always]);
+    int64_t empty = 0;
+    for (int64_t r = 0; r < d->rows; r++)
+        empty += !sg_dataset_has_label(d, r);
+    if (empty)
+        sg_note_add(notes, false, "%lld of %lld rows have no label; training leaves them out", (long long)empty,
+                    (long long)d->rows);
+}
+
+static float value_at(const sg_dataset *d, int64_t r, int64_t j)
+{
+    if (!d->sparse)
+        return d->dense[r * d->features + j];
+    int64_t low = d->indptr[r], high = d->indptr[r + 1];
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (d->columns[middle] < j)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < d->indptr[r + 1] && d->columns[low] == j ? d->values[low] : 0.0f;
+}
+
+static void check_features(const sg_dataset *d, sg_notes *notes)
+{
+    int64_t constant = 0, first = -1;
+    char name[128];
+    for (int64_t j = 0; j < d->features; j++) {
+        int64_t r = 1;
+        float value = d->rows ? value_at(d, 0, j) : 0.0f;
+        while (r < d->rows && value_at(d, r, j) == value)
+            r++;
+        if (r >= d->rows && constant++ == 0)
+            first = j;
+    }
+    if (constant)
+        sg_note_add(notes, false, "%lld of %lld features have one value in all rows (the first is '%s')",
+                    (long long)constant, (long long)d->features,
+                    sg_schema_feature_name(d->schema, first, name, sizeof name));
+    if (d->missing)
+        sg_note_add(notes, false, "%lld feature values are missing", (long long)d->missing);
+}
+
+/* Features of a row as text bytes, hashed (FNV-1a); equal rows have equal hashes whatever the layout. */
+static uint64_t hash_row(const sg_dataset *d, int64_t r)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    int64_t n = d->sparse ? d->indptr[r + 1] - d->indptr[r] : d->features;
+    for (int64_t i = 0; i < n; i++) {
+        float value = d->sparse ? d->values[d->indptr[r] + i] : d->dense[r * d->features + i];
+        uint32_t bits, column = d->sparse ? (uint32_t)d->columns[d->indptr[r] + i] : (uint32_t)i;
+        if (value == 0.0f)
+            continue;
+        memcpy(&bits, &value, sizeof bits);
+        hash = (hash ^ bits) * 0x100000001b3u;
+        hash = (hash ^ column) * 0x100000001b3u;
+    }
+    return hash;
+}
+
+static bool same_rows(const sg_dataset *d, int64_t a, int64_t b)
+{
+    if (!d->sparse)
+        return memcmp(d->dense + a * d->features, d->dense + b * d->features, (size_t)d->features * sizeof(float)) == 0;
+    int64_t n = d->indptr[a + 1] - d->indptr[a];
+    return n == d->indptr[b + 1] - d->indptr[b] &&
+           memcmp(d->columns + d->indptr[a], d->columns + d->indptr[b], (size_t)n * sizeof(int32_t)) == 0 &&
+           memcmp(d->values + d->indptr[a], d->values + d->indptr[b], (size_t)n * sizeof(float)) == 0;
+}
+
+/* Rows whose features equal an earlier row's; open addressing over row numbers. */
+static bool check_duplicates(const sg_dataset *d, sg_notes *notes)
+{
+    int64_t capacity = 16, duplicates = 0, first = -1;
+    while (capacity < 2 * d->rows)
+        capacity *= 2;
+    int64_t *slot = sg_calloc(capacity, sizeof *slot);
+    if (!slot)
+        return false;
+    for (int64_t r = 0; r < d->rows; r++) {
+        uint64_t at = hash_row(d, r) & ((uint64_t)capacity - 1);
+        while (slot[at] && !same_rows(d, slot[at] - 1, r))
+            at = (at + 1) & ((uint64_t)capacity - 1);
+        if (!slot[at])
+            slot[at] = r + 1;
+        else if (duplicates++ == 0)
+            first = r;
+    }
+    sg_free(slot);
+    if (duplicates)
+        sg_note_add(notes, false, "%lld rows have the features of an earlier row (the first is row %lld, line %lld)",
+                    (long long)duplicates, (long long)first, (long long)d->source_line[first]);
+    return true;
+}
+
+int32_t sg_dataset_check(sg_dataset *d)
+{
+    int32_t before = d->n_notes;
+    sg_notes notes = {d->n_notes, d->n_notes, d->notes};
+    if (d->has_labels)
+        check_labels(d, &notes);
+    check_features(d, &notes);
+    bool ok = check_duplicates(d, &notes);
+    d->notes = notes.note;
+    d->n_notes = notes.count;
+    return ok ? d->n_notes - before : -1;
+}

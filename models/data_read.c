@@ -1,0 +1,78 @@
+/* One call for all formats. */
+#include "models/data_internal.h"
+
+#include <string.h>
+
+sg_read_options sg_read_options_default(void)
+{
+    return (sg_read_options){.index_base = -1};
+}
+
+static bool name_has(const char *path, const char *suffix)
+{
+    size_t n = strlen(path), m = strlen(suffix);
+    if (n > 3 && strcmp(path + n - 3, ".gz") == 0)
+        n -= 3;
+    return n >= m && strncmp(path + n - m, suffix, m) == 0;
+}
+
+/* The name decides where it can; else ARFF files start, behind comments, with '@'. */
+static sg_status detect(const char *path, sg_data_format *out, sg_error *err)
+{
+    *out = SG_DATA_ARFF;
+    if (name_has(path, ".arff"))
+        return SG_OK;
+    sg_notes notes = {0};
+    sg_lines *lines;
+    SG_TRY(sg_lines_open(&lines, path, &notes, err));
+    sg_status status = SG_OK;
+    *out = SG_DATA_LIBSVM;
+    while (status == SG_OK) {
+        char *text;
+        int64_t length;
+        status = sg_lines_next(lines, &text, &length, err);
+        if (status != SG_OK || !text)
+            break;
+        while (sg_is_blank(*text))
+            text++;
+        if (*text == '\0' || *text == '%')
+            continue;
+        if (*text == '@')
+            *out = SG_DATA_ARFF;
+        break;
+    }
+    sg_lines_close(lines);
+    sg_notes_free(&notes);
+    return status;
+}
+
+static sg_status check_options(const sg_read_options *o, sg_error *err)
+{
+    if (o->arff_index_base != 0 && o->arff_index_base != 1)
+        return sg_fail(err, SG_E_CONFIG, "arff_index_base is 0 or 1, not %d", o->arff_index_base);
+    if (o->index_base < -1 || o->index_base > 1)
+        return sg_fail(err, SG_E_CONFIG, "index_base is 0 or 1, not %d", o->index_base);
+    if (o->features < 0 || o->features > SG_MAX_COLUMNS || o->labels < 0 || o->labels > SG_MAX_COLUMNS)
+        return sg_fail(err, SG_E_CONFIG, "the number of features or labels is out of range");
+    return SG_OK;
+}
+
+sg_status sg_dataset_read(sg_dataset **out, const char *const *paths, int32_t n, const sg_read_options *options,
+                          sg_error *err)
+{
+    *out = NULL;
+    sg_read_options defaults = sg_read_options_default();
+    if (!options)
+        options = &defaults;
+    if (n < 1)
+        return sg_fail(err, SG_E_ARGUMENT, "no data file was given");
+    SG_TRY(check_options(options, err));
+    sg_data_format format = options->format;
+    if (format == SG_DATA_AUTO)
+        SG_TRY(detect(paths[0], &format, err));
+    if (format == SG_DATA_ARFF)
+        return sg_read_arff(out, paths, n, options, err);
+    if (options->labels_xml && !options->schema)
+        return sg_fail_at(err, SG_E_CONFIG, paths[0], 0, 0, "a label list in XML goes with ARFF files only");
+    return sg_read_libsvm(out, paths, n, options, err);
+}

@@ -1,0 +1,18 @@
+/* plan_batch_internal.h - moving batches into plans and results out of them. */
+#ifndef SG_PLAN_BATCH_INTERNAL_H
+#define SG_PLAN_BATCH_INTERNAL_H
+
+#include "models/models.h"
+#include "runtime/runtime.h"
+
+/* Copy the features of a batch to the inputs "x" or "x.values" ... of a plan whose
+ * backend holds reals as `real`. */
+sg_status sgi_feed_features(sg_plan *plan, sg_dtype real, const sg_batch *batch, sg_error *err);
+/* The same with "y", "weight" and "known". */
+sg_status sgi_feed_batch(sg_plan *plan, sg_dtype real, const sg_batch *batch, sg_error *err);
+/* The first n elements of a result as floats. */
+sg_status sgi_fetch_floats(sg_plan *plan, sg_dtype real, const char *name, float *out, int64_t n, sg_error *err);
+/* A predictor that shares the session. */
+sg_status sgi_predictor_on(sg_predictor **out, sg_session *session, const sg_step_options *options, sg_error *err);
+
+#endif

@@ -1,0 +1,367 @@
+/* run_folder.c - the run directory: what is in it, how a run is found again, and how each file is replaced whole.
+ *
+ *   config.yml               the resolved configuration; a run is resumed only with the same one (threads may differ)
+ *   checkpoint.safetensors   the store and, as metadata, sgi_progress
+ *   metrics.jsonl            one line a value: step, epoch, split, name, value, wall
+ *   model/                   parameters of the best epoch, usable at any time
+ *   run.json                 version, command line, host, data hashes, status: all that varies between equal runs
+ *   metrics.json             written last: a folder that has it is finished */
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "models/train_internal.h"
+#include "serialize/serialize.h"
+
+enum { TEXT_LIMIT = 1 << 28 };
+
+static char *path_in(const sgi_run *run, const char *name)
+{
+    size_t size = strlen(run->options->folder) + strlen(name) + 2;
+    char *path = sg_alloc(size);
+    if (path)
+        snprintf(path, size, "%s/%s", run->options->folder, name);
+    return path;
+}
+
+static bool has(const sgi_run *run, const char *name)
+{
+    char *path = path_in(run, name);
+    bool found = path && access(path, F_OK) == 0;
+    sg_free(path);
+    return found;
+}
+
+static sg_status write_text(const sgi_run *run, const char *name, const char *text, sg_error *err)
+{
+    char *path = path_in(run, name);
+    if (!path || !text) {
+        sg_free(path);
+        return sg_fail(err, SG_E_MEMORY, "out of memory");
+    }
+    sg_status status = sg_file_write(path, text, strlen(text), err);
+    sg_free(path);
+    return status;
+}
+
+/* jansson allocates with malloc; its texts are freed with free. */
+static sg_status write_json(const sgi_run *run, const char *name, json_t *value, sg_error *err)
+{
+    char *text = value ? json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
+    sg_status status = text ? write_text(run, name, text, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
+    free(text);
+    json_decref(value);
+    return status;
+}
+
+/* ---- opening */
+
+/* The text without its `threads:` line: results do not depend on it. */
+static void without_threads(char *text)
+{
+    char *at = strncmp(text, "threads:", 8) == 0 ? text : strstr(text, "\nthreads:");
+    if (!at)
+        return;
+    at += *at == '\n';
+    char *end = strchr(at, '\n');
+    if (end)
+        memmove(at, end + 1, strlen(end + 1) + 1);
+    else
+        *at = 0;
+}
+
+/* Equal settings, or the first line that differs in the error. */
+static sg_status same_settings(sgi_run *run, sg_error *err)
+{
+    char *path = path_in(run, "config.yml"), *had = NULL, *now = sg_config_yaml(run->config);
+    size_t size;
+    sg_status status = path && now ? sg_file_read(path, TEXT_LIMIT, &had, &size, err)
+                                   : sg_fail(err, SG_E_MEMORY, "out of memory");
+    if (status == SG_OK) {
+        without_threads(had);
+        without_threads(now);
+        size_t same = 0, line = 0;
+        for (; had[same] && had[same] == now[same]; same++)
+            line = had[same] == '\n' ? same + 1 : line;
+        if (had[same] != now[same])
+            status = sg_fail(err, SG_E_CONFIG,
+                             "%s holds an unfinished run with other settings ('%.*s'): use --force or another directory",
+                             run->options->folder, (int)strcspn(had + line, "\n"), had + line);
+    }
+    sg_free(path);
+    sg_free(had);
+    sg_free(now);
+    return status;
+}
+
+static sg_status move_aside(const sgi_run *run, sg_error *err)
+{
+    const char *folder = run->options->folder;
+    size_t n = strlen(folder), size = n + 32;
+    while (n > 1 && folder[n - 1] == '/')
+        n--;
+    char *aside = sg_alloc(size);
+    if (!aside)
+        return sg_fail(err, SG_E_MEMORY, "out of memory");
+    for (int k = 1; k < 1000000; k++) {
+        snprintf(aside, size, "%.*s.%d", (int)n, folder, k);
+        if (access(aside, F_OK) != 0)
+            break;
+    }
+    sg_status status = sg_file_rename(folder, aside, err);
+    sg_free(aside);
+    return status;
+}
+
+static json_t *progress_json(const sgi_progress *at)
+{
+    return json_pack("{s:I, s:I, s:f, s:f, s:I, s:f, s:I, s:[f, f, f]}", "epoch", (json_int_t)at->epoch, "step",
+                     (json_int_t)at->step, "lr", at->lr, "best", at->best, "best_epoch", (json_int_t)at->best_epoch,
+                     "plateau_best", at->plateau_best, "plateau_bad", (json_int_t)at->plateau_bad, "sums", at->sums[0],
+                     at->sums[1], at->sums[2]);
+}
+
+static bool progress_parse(const char *text, sgi_progress *at)
+{
+    json_int_t epoch, step, best_epoch, bad;
+    json_t *value = json_loads(text, 0, NULL);
+    bool good = value && json_unpack(value, "{s:I, s:I, s:F, s:F, s:I, s:F, s:I, s:[F, F, F]}", "epoch", &epoch, "step",
+                                     &step, "lr", &at->lr, "best", &at->best, "best_epoch", &best_epoch, "plateau_best",
+                                     &at->plateau_best, "plateau_bad", &bad, "sums", &at->sums[0], &at->sums[1],
+                                     &at->sums[2]) == 0;
+    json_decref(value);
+    if (!good || epoch < 0 || step < 0 || best_epoch < 0 || best_epoch > epoch || bad < 0)
+        return false;
+    at->epoch = epoch;
+    at->step = step;
+    at->best_epoch = best_epoch;
+    at->plateau_bad = bad;
+    return true;
+}
+
+/* Lines of epochs after the checkpoint belong to work that is done again. */
+static sg_status trim_log(sgi_run *run, sg_error *err)
+{
+    char *path = path_in(run, "metrics.jsonl"), *text = NULL;
+    size_t size, kept = 0;
+    sg_status status = path ? sg_file_read(path, TEXT_LIMIT, &text, &size, err)
+                            : sg_fail(err, SG_E_MEMORY, "out of memory");
+    for (char *line = text; status == SG_OK && *line;) {
+        char *end = strchr(line, '\n');
+        json_int_t epoch = 0;
+        json_t *value = end ? json_loadb(line, (size_t)(end - line), 0, NULL) : NULL;
+        bool keep = value && json_unpack(value, "{s:I}", "epoch", &epoch) == 0 && epoch <= run->at.epoch;
+        json_decref(value);
+        if (!keep)
+            break;
+        line = end + 1;
+        kept = (size_t)(line - text);
+    }
+    if (status == SG_OK)
+        status = sg_file_write(path, text, kept, err);
+    sg_free(path);
+    sg_free(text);
+    return status;
+}
+
+static sg_status load_checkpoint(sgi_run *run, sg_error *err)
+{
+    char *path = path_in(run, "checkpoint.safetensors"), *text = NULL;
+    sg_status status = path ? sg_checkpoint_read(path, run->store, &text, err)
+                            : sg_fail(err, SG_E_MEMORY, "out of memory");
+    if (status == SG_OK && (!progress_parse(text, &run->at) || run->at.step > run->steps))
+        status = sg_fail_at(err, SG_E_DATA, path, 0, 0, "the checkpoint's progress record is damaged");
+    if (status == SG_OK)
+        status = has(run, "metrics.jsonl") ? trim_log(run, err) : SG_OK;
+    run->resumed = status == SG_OK;
+    sg_free(path);
+    sg_free(text);
+    return status;
+}
+
+static sg_status create(sgi_run *run, sg_error *err)
+{
+    SG_TRY(sg_folder_make(run->options->folder, err));
+    char *yaml = sg_config_yaml(run->config);
+    sg_status status = write_text(run, "config.yml", yaml, err);
+    sg_free(yaml);
+    return status;
+}
+
+static bool is_empty_or_absent(const char *folder)
+{
+    return access(folder, F_OK) != 0 || rmdir(folder) == 0;      /* rmdir refuses what is not empty */
+}
+
+sg_status sgi_folder_open(sgi_run *run, sg_error *err)
+{
+    const char *folder = run->options->folder;
+    struct stat st;
+    if (stat(folder, &st) == 0 && !S_ISDIR(st.st_mode))
+        return sg_fail(err, SG_E_ARGUMENT, "%s is not a directory", folder);
+    bool fresh = is_empty_or_absent(folder);
+    if (!fresh && run->options->force) {
+        SG_TRY(move_aside(run, err));
+        fresh = true;
+    }
+    if (!fresh && has(run, "metrics.json"))
+        return sg_fail(err, SG_E_ARGUMENT, "%s holds a finished run: use --force to keep it as %s.1 and train again",
+                       folder, folder);
+    if (!fresh && !has(run, "config.yml"))
+        return sg_fail(err, SG_E_ARGUMENT, "%s is not empty and holds no run: choose another directory", folder);
+    if (fresh)
+        SG_TRY(create(run, err));
+    else
+        SG_TRY(same_settings(run, err));
+    if (!fresh && has(run, "checkpoint.safetensors"))
+        SG_TRY(load_checkpoint(run, err));
+    return sgi_folder_status(run, "running", err);
+}
+
+/* ---- while it runs */
+
+sg_status sgi_folder_checkpoint(sgi_run *run, sg_error *err)
+{
+    json_t *value = progress_json(&run->at);
+    char *text = value ? json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    char *path = path_in(run, "checkpoint.safetensors");
+    sg_status status = text && path ? sg_checkpoint_write(path, run->store, text, err)
+                                    : sg_fail(err, SG_E_MEMORY, "out of memory");
+    json_decref(value);
+    free(text);
+    sg_free(path);
+    return status;
+}
+
+static void log_line(FILE *out, const sgi_run *run, const char *split, const char *name, double value, bool defined,
+                     double wall)
+{
+    json_t *line = json_pack("{s:I, s:I, s:s, s:s, s:o, s:f}", "step", (json_int_t)(run->at.epoch * run->steps), "epoch",
+                             (json_int_t)run->at.epoch, "split", split, "name", name, "value",
+                             defined && isfinite(value) ? json_real(value) : json_null(), "wall", wall);
+    if (line)
+        json_dumpf(line, out, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    fputc('\n', out);
+    json_decref(line);
+}
+
+sg_status sgi_folder_log(sgi_run *run, const sg_metrics *validation, double seconds, sg_error *err)
+{
+    static const char *names[SGI_LOSSES] = {"bce", "energy", "nce"};
+    char *path = path_in(run, "metrics.jsonl");
+    FILE *out = path ? fopen(path, "a") : NULL;
+    if (!out) {
+        sg_status status = sg_fail(err, SG_E_IO, "cannot append to %s: %s", path ? path : "metrics.jsonl", strerror(errno));
+        sg_free(path);
+        return status;
+    }
+    int losses = run->c->loss.name == SG_LOSS_SEAL_DYNAMIC ? SGI_LOSSES : 1;
+    for (int k = 0; k < losses; k++)
+        log_line(out, run, "train", names[k], run->at.sums[k] / (double)run->steps, true, seconds);
+    log_line(out, run, "train", "lr", run->at.lr, true, seconds);
+    for (int32_t k = 0; k < validation->count; k++)
+        log_line(out, run, "validation", validation->metric[k].name, validation->metric[k].value,
+                 validation->metric[k].defined, seconds);
+    bool bad = fflush(out) != 0 || fsync(fileno(out)) != 0;
+    bad |= fclose(out) != 0;
+    sg_status status = bad ? sg_fail(err, SG_E_IO, "cannot write %s: %s", path, strerror(errno)) : SG_OK;
+    sg_free(path);
+    return status;
+}
+
+sg_status sgi_folder_model(sgi_run *run, sg_error *err)
+{
+    sg_graph *graph = sg_graph_new();
+    char *encoding = sg_encoding_save(run->d->data->schema, run->d->preprocess), *recipe = sg_config_yaml(run->config);
+    double *thresholds = sg_calloc(run->step.task.labels, sizeof *thresholds);
+    sg_status status = graph && encoding && recipe && thresholds ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
+    for (int64_t i = 0; status == SG_OK && i < run->step.task.labels; i++)
+        thresholds[i] = run->c->train.threshold;
+    if (status == SG_OK)
+        status = sg_predict_build(graph, run->store, &run->step, err);
+    if (status == SG_OK) {
+        without_threads(recipe);
+        sg_text_pair provenance[] = {{"version", SG_VERSION}, {"data", run->d->sha256}};
+        sg_model model = {.graph = graph, .store = run->store, .task = "mlc", .n_labels = run->step.task.labels,
+                          .labels = (const char *const *)run->d->data->schema->label_names, .thresholds = thresholds,
+                          .encoding = encoding, .recipe = recipe, .provenance = provenance, .n_provenance = 2};
+        status = sg_model_write(run->best_path, &model, err);
+    }
+    sg_graph_free(graph);
+    sg_free(encoding);
+    sg_free(recipe);
+    sg_free(thresholds);
+    return status;
+}
+
+sg_status sgi_folder_restore_best(sgi_run *run, sg_error *err)
+{
+    sg_model *model;
+    SG_TRY(sg_model_read(&model, run->best_path, err));
+    sg_status status = SG_OK;
+    for (int32_t i = 0; status == SG_OK && i < sg_store_count(model->store); i++) {
+        const sg_entry *e = sg_store_at(model->store, i);
+        int64_t n = sg_shape_count(&e->shape);
+        double *values = sg_calloc(n, sizeof *values);
+        status = values ? sg_store_get(model->store, e->name, values, n, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
+        if (status == SG_OK)
+            status = sg_store_set(run->store, e->name, values, n, err);
+        sg_free(values);
+    }
+    sg_model_free(model);
+    return status;
+}
+
+/* ---- ends */
+
+char *sg_metrics_json(const sg_metrics *metrics)
+{
+    json_t *object = json_object();
+    for (int32_t i = 0; object && i < metrics->count; i++) {
+        const sg_metric *m = &metrics->metric[i];
+        json_object_set_new(object, m->name, m->defined ? json_real(m->value) : json_null());
+    }
+    char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    char *copy = text ? sg_strdup(text) : NULL;
+    free(text);
+    json_decref(object);
+    return copy;
+}
+
+static json_t *metrics_value(const sg_metrics *metrics)
+{
+    char *text = sg_metrics_json(metrics);
+    json_t *value = text ? json_loads(text, 0, NULL) : NULL;
+    sg_free(text);
+    return value;
+}
+
+sg_status sgi_folder_finish(sgi_run *run, const sg_train_result *result, sg_error *err)
+{
+    json_t *value = json_pack("{s:o, s:o, s:I}", "best", metrics_value(&result->best), "test",
+                              metrics_value(&result->test), "epoch", (json_int_t)result->epoch);
+    SG_TRY(write_json(run, "metrics.json", value, err));
+    return sgi_folder_status(run, "finished", err);
+}
+
+sg_status sgi_folder_status(sgi_run *run, const char *status, sg_error *err)
+{
+    char host[256] = "", when[64] = "";
+    time_t now = time(NULL);
+    struct tm utc;
+    gethostname(host, sizeof host - 1);
+    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+    json_t *argv = json_array();
+    for (int i = 0; argv && i < run->options->argc; i++)
+        json_array_append_new(argv, json_string(run->options->argv[i]));
+    json_t *value = json_pack("{s:s, s:o, s:s, s:s, s:s, s:I, s:s, s:I}", "version", SG_VERSION, "argv", argv, "host",
+                              host, "device", sg_session_describe(run->session), "data", run->d->sha256, "seed",
+                              (json_int_t)run->c->seed, "status", status, "epoch", (json_int_t)run->at.epoch);
+    if (value)
+        json_object_set_new(value, "updated", json_string(when));
+    return write_json(run, "run.json", value, err);
+}

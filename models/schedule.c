@@ -1,0 +1,32 @@
+/* schedule.c - what a validation metric decides: the best epoch, the learning rate, the end. */
+#include "models/train_internal.h"
+
+/* Reduce on plateau: an epoch counts as better only by more than the relative threshold; after more than plateau_patience
+ * others in a row the rate is multiplied by the factor and the count starts again. No cooldown, no floor. */
+static void plateau(sgi_progress *at, const sg_train_config *c, double metric)
+{
+    bool better = at->epoch == 0 || metric > at->plateau_best * (1 + c->train.plateau_threshold);
+    if (better)
+        at->plateau_best = metric;
+    at->plateau_bad = better ? 0 : at->plateau_bad + 1;
+    if (at->plateau_bad <= c->train.plateau_patience)
+        return;
+    at->lr *= c->train.plateau_factor;
+    at->plateau_bad = 0;
+}
+
+bool sgi_schedule(sgi_progress *at, const sg_train_config *c, double metric)
+{
+    plateau(at, c, metric);
+    at->epoch++;
+    if (at->best_epoch && !(metric > at->best))
+        return false;
+    at->best = metric;
+    at->best_epoch = at->epoch;
+    return true;
+}
+
+bool sgi_schedule_over(const sgi_progress *at, const sg_train_config *c)
+{
+    return at->epoch >= c->train.epochs || (at->best_epoch && at->epoch - at->best_epoch >= c->train.patience);
+}
