@@ -180,6 +180,7 @@ static bool emit(encoder *e, int32_t attribute, double value)
     if (!c || c->kind == SG_COLUMN_DROPPED)
         return true;
     int32_t first = (int32_t)c->first;
+    e->builder->data->source_missing += isnan(value);
     if (c->kind == SG_COLUMN_NUMERIC)
         return sg_builder_value(e->builder, first, (float)value);
     int32_t index = isnan(value) ? -1 : e->value[attribute][(int32_t)value];

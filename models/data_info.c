@@ -39,7 +39,7 @@ sg_dataset_info sg_dataset_describe(const sg_dataset *d)
     const sg_schema *s = d->schema;
     sg_dataset_info info = {
         .format = s->format, .source_sparse = d->source_sparse, .sparse = d->sparse, .rows = d->rows,
-        .attributes = s->n_columns, .features = d->features, .labels = d->labels, .missing_features = d->missing,
+        .attributes = s->n_columns, .features = d->features, .labels = d->labels, .missing_features = d->source_missing,
         .unknown_labels = d->unknown_indptr ? d->unknown_indptr[d->rows] : 0, .relation = s->relation,
         .first_label = d->labels ? s->label_names[0] : "", .last_label = d->labels ? s->label_names[d->labels - 1] : "",
     };
@@ -114,8 +114,8 @@ static void check_features(const sg_dataset *d, sg_notes *notes)
         sg_note_add(notes, false, "%lld of %lld features have one value in all rows (the first is '%s')",
                     (long long)constant, (long long)d->features,
                     sg_schema_feature_name(d->schema, first, name, sizeof name));
-    if (d->missing)
-        sg_note_add(notes, false, "%lld feature values are missing", (long long)d->missing);
+    if (d->source_missing)
+        sg_note_add(notes, false, "%lld feature values are missing", (long long)d->source_missing);
 }
 
 /* Features of a row as text bytes, hashed (FNV-1a); equal rows have equal hashes whatever the layout. */

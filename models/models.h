@@ -82,7 +82,8 @@ typedef struct sg_dataset {
     int64_t *indptr;             /* CSR if sparse: [rows + 1], columns ascending in a row; NaN = missing value */
     int32_t *columns;
     float *values;
-    int64_t missing;             /* missing feature values that are not filled in yet */
+    int64_t missing;             /* missing feature values (NaN) that are not filled in yet */
+    int64_t source_missing;      /* '?' cells of the source: also those of one-hot columns, which are all zero then */
     int64_t *label_indptr;       /* labels that are on: [rows + 1], ascending in a row */
     int32_t *label_index;
     int64_t *unknown_indptr;     /* labels given as '?': neither on nor off; NULL if there are none */
