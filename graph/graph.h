@@ -507,6 +507,9 @@ typedef bool (*sg_rewrite_fn)(void *user, sg_graph *to, sg_graph *from, const sg
                               sg_value *out);
 sg_status sg_graph_rewrite(sg_graph *from, sg_graph *to, sg_rewrite_fn rewrite, void *user, int32_t *map,
                            sg_error *err);
+/* Inside a rewrite function: set the image of another value of `from`. A pass that makes one node of several returns true for
+ * the earlier ones with outputs SG_NONE, and sets them here when it builds that node; nothing in between may use them. */
+void sg_rewrite_image(sg_graph *from, int32_t value, sg_value image);
 
 #ifdef __cplusplus
 }

@@ -67,6 +67,7 @@ struct sg_graph {
     sg_graph **bodies;
     int32_t n_bodies, cap_bodies;
     sg_store *store;
+    int32_t *images;                 /* while the graph is being rewritten: value ids in the new graph, or -1 */
     sg_error error;                  /* top graph only: the first error */
 };
 

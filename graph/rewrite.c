@@ -123,11 +123,18 @@ static sg_status rewrite_node(rewriting *r, const sg_node *node, sg_value *in, s
             sg_named(first, node->name);
     }
     for (int32_t k = 0; k < node->n_out; k++) {
-        if (sg_is_none(out[k]))
+        if (sg_is_none(out[k]) && !(replaced && sg_graph_status(r->to, NULL) == SG_OK))
             return failure(r, node->name);
-        r->map[node->out + k] = out[k].id;
+        if (!sg_is_none(out[k]))
+            r->map[node->out + k] = out[k].id;
     }
     return SG_OK;
+}
+
+void sg_rewrite_image(sg_graph *from, int32_t value, sg_value image)
+{
+    if (from->images && !sg_is_none(image))
+        from->images[value] = image.id;
 }
 
 static sg_status carry_results(rewriting *r)
@@ -153,9 +160,12 @@ static sg_status rewrite_graph(rewriting *r)
     }
     sg_value *ends = sg_calloc(2 * (int64_t)widest, sizeof *ends);
     sg_status status = live && ends ? SG_OK : failure(r, "working memory");
+    int32_t *outer_images = r->from->images;
+    r->from->images = r->map;
     for (int32_t n = 0; status == SG_OK && n < r->from->n_nodes; n++)
         if (live[n] && r->map[r->from->nodes[n]->out] < 0)
             status = rewrite_node(r, r->from->nodes[n], ends, ends + widest);
+    r->from->images = outer_images;
     sg_free(live);
     sg_free(ends);
     return status == SG_OK ? carry_results(r) : status;

@@ -195,7 +195,7 @@ static sg_status find_checked(const sg_store *store, const char *name, int64_t n
 
 sg_status sg_store_get(const sg_store *store, const char *name, double *out, int64_t n, sg_error *err)
 {
-    sg_entry *entry;
+    sg_entry *entry = NULL;
     SG_TRY(find_checked(store, name, n, &entry, err));
     for (int64_t i = 0; i < n; i++)
         out[i] = entry_get(store, entry, i);
@@ -204,7 +204,7 @@ sg_status sg_store_get(const sg_store *store, const char *name, double *out, int
 
 sg_status sg_store_set(sg_store *store, const char *name, const double *in, int64_t n, sg_error *err)
 {
-    sg_entry *entry;
+    sg_entry *entry = NULL;
     SG_TRY(find_checked(store, name, n, &entry, err));
     for (int64_t i = 0; i < n; i++)
         entry_put(store, entry, i, in[i]);

@@ -1,0 +1,164 @@
+/* file.c - files that are replaced whole or not at all. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "serialize/serialize.h"
+
+static sg_status io_error(sg_error *err, const char *what, const char *path)
+{
+    return sg_fail(err, SG_E_IO, "cannot %s %s: %s", what, path, strerror(errno));
+}
+
+/* Make the folder's entry for `path` durable. */
+static sg_status sync_folder_of(const char *path, sg_error *err)
+{
+    const char *slash = strrchr(path, '/');
+    size_t n = slash ? (size_t)(slash - path) : 0;
+    char *folder = sg_alloc(n + 2);
+    if (!folder)
+        return sg_fail(err, SG_E_MEMORY, "out of memory");
+    memcpy(folder, slash ? path : ".", slash ? n : 1);
+    folder[slash ? n : 1] = 0;
+    int fd = open(n || !slash ? folder : "/", O_RDONLY | O_DIRECTORY);
+    sg_status status = fd < 0 || fsync(fd) != 0 ? io_error(err, "sync the folder of", path) : SG_OK;
+    if (fd >= 0)
+        close(fd);
+    sg_free(folder);
+    return status;
+}
+
+static sg_status write_all(int fd, const char *data, size_t size, const char *path, sg_error *err)
+{
+    while (size > 0) {
+        ssize_t n = write(fd, data, size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return io_error(err, "write", path);
+        data += n;
+        size -= (size_t)n;
+    }
+    return fsync(fd) == 0 ? SG_OK : io_error(err, "sync", path);
+}
+
+sg_status sg_file_write(const char *path, const void *data, size_t size, sg_error *err)
+{
+    size_t length = strlen(path) + 32;
+    char *temporary = sg_alloc(length);
+    if (!temporary)
+        return sg_fail(err, SG_E_MEMORY, "out of memory");
+    snprintf(temporary, length, "%s.tmp%ld", path, (long)getpid());
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    sg_status status = fd < 0 ? io_error(err, "create", temporary) : write_all(fd, data, size, temporary, err);
+    if (fd >= 0 && close(fd) != 0 && status == SG_OK)
+        status = io_error(err, "close", temporary);
+    if (status == SG_OK)
+        status = sg_file_rename(temporary, path, err);
+    if (status != SG_OK && fd >= 0)
+        unlink(temporary);
+    sg_free(temporary);
+    return status;
+}
+
+sg_status sg_file_rename(const char *from, const char *to, sg_error *err)
+{
+    if (rename(from, to) != 0)
+        return io_error(err, "rename to", to);
+    return sync_folder_of(to, err);
+}
+
+static sg_status read_open(FILE *in, const char *path, size_t limit, char **data, size_t *size, sg_error *err)
+{
+    struct stat st;
+    if (fstat(fileno(in), &st) != 0 || S_ISDIR(st.st_mode)) {
+        errno = S_ISDIR(st.st_mode) ? EISDIR : errno;
+        return io_error(err, "read", path);
+    }
+    if (st.st_size < 0 || (uint64_t)st.st_size > limit)
+        return sg_fail_at(err, SG_E_DATA, path, 0, 0, "the file has %lld bytes, over the limit of %zu",
+                          (long long)st.st_size, limit);
+    size_t bytes = (size_t)st.st_size;
+    char *buffer = sg_alloc(bytes + 1);
+    if (!buffer)
+        return sg_fail(err, SG_E_MEMORY, "out of memory for %s", path);
+    size_t got = fread(buffer, 1, bytes, in);
+    if (ferror(in)) {
+        sg_free(buffer);
+        return io_error(err, "read", path);
+    }
+    buffer[got] = 0;
+    *data = buffer;
+    *size = got;
+    return SG_OK;
+}
+
+sg_status sg_file_read(const char *path, size_t limit, char **data, size_t *size, sg_error *err)
+{
+    FILE *in = fopen(path, "rbe");
+    if (!in)
+        return io_error(err, "open", path);
+    sg_status status = read_open(in, path, limit, data, size, err);
+    fclose(in);
+    return status;
+}
+
+sg_status sg_folder_make(const char *path, sg_error *err)
+{
+    char *part = sg_strdup(path);
+    if (!part)
+        return sg_fail(err, SG_E_MEMORY, "out of memory");
+    sg_status status = SG_OK;
+    for (char *at = part + 1; status == SG_OK && part[0]; at++) {
+        char kept = *at;
+        if (kept != '/' && kept != 0)
+            continue;
+        *at = 0;
+        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+            status = io_error(err, "make folder", part);
+        *at = kept;
+        if (!kept)
+            break;
+    }
+    struct stat st;
+    if (status == SG_OK && (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)))
+        status = sg_fail(err, SG_E_IO, "cannot make folder %s: a file is in the way", path);
+    sg_free(part);
+    return status;
+}
+
+/* Entries are removed by their own path; links are unlinked, never followed. */
+static sg_status remove_entry(const char *folder, const char *name, sg_error *err)
+{
+    size_t size = strlen(folder) + strlen(name) + 2;
+    char *path = sg_alloc(size);
+    struct stat st;
+    if (!path)
+        return sg_fail(err, SG_E_MEMORY, "out of memory");
+    snprintf(path, size, "%s/%s", folder, name);
+    sg_status status = SG_OK;
+    if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        status = sg_folder_remove(path, err);
+    else if (unlink(path) != 0)
+        status = io_error(err, "remove", path);
+    sg_free(path);
+    return status;
+}
+
+sg_status sg_folder_remove(const char *path, sg_error *err)
+{
+    DIR *dir = opendir(path);
+    if (!dir)
+        return errno == ENOENT ? SG_OK : io_error(err, "open folder", path);
+    sg_status status = SG_OK;
+    for (struct dirent *e; status == SG_OK && (e = readdir(dir));)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            status = remove_entry(path, e->d_name, err);
+    closedir(dir);
+    if (status == SG_OK && rmdir(path) != 0)
+        status = io_error(err, "remove folder", path);
+    return status;
+}
