@@ -30,6 +30,9 @@ struct sg_session {
     uint64_t arena_version;      /* moves when `arena` does: plans then compute their pointers again */
 };
 
+/* sg_session_new with the device's table instead of its name: for modules that bring a backend, and for tests. */
+sg_status sg_session_open(sg_session **out, const sg_backend *backend, sg_store *store, const sg_session_options *options,
+                          sg_error *err);
 /* Make the session's arena hold `bytes`. */
 sg_status sg_session_reserve(sg_session *session, size_t bytes, sg_error *err);
 sg_dtype sg_session_storage(const sg_session *session, sg_dtype dtype);

@@ -75,10 +75,14 @@ static sg_status open_device(sg_session *s, sg_error *err)
 sg_status sg_session_new(sg_session **out, sg_store *store, const sg_session_options *options, sg_error *err)
 {
     *out = NULL;
-    sg_session_options o = read_options(options);
-    const sg_backend *backend = find_backend(o.backend, err);
-    if (!backend)
-        return SG_E_DEVICE;
+    const sg_backend *backend = find_backend(read_options(options).backend, err);
+    return backend ? sg_session_open(out, backend, store, options, err) : SG_E_DEVICE;
+}
+
+sg_status sg_session_open(sg_session **out, const sg_backend *backend, sg_store *store, const sg_session_options *options,
+                          sg_error *err)
+{
+    *out = NULL;
     if (!store)
         return sg_fail(err, SG_E_ARGUMENT, "a session needs a store");
     sg_session *s = sg_calloc(1, sizeof *s);
@@ -86,7 +90,9 @@ sg_status sg_session_new(sg_session **out, sg_store *store, const sg_session_opt
         return sg_fail(err, SG_E_MEMORY, "out of memory for a session");
     s->backend = backend;
     s->store = store;
-    s->options = o;
+    s->options = read_options(options);
+    if (!options || !options->backend)
+        s->options.backend = backend->name;
     sg_status status = check_session(s, err);
     if (status == SG_OK)
         status = open_device(s, err);

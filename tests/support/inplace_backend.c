@@ -1,4 +1,4 @@
-#include "support/inplace_backend.h"
+#include "tests/support/inplace_backend.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
