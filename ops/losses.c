@@ -96,20 +96,23 @@ static void cross_entropy_vjp(const sg_vjp_args *args)
         args->gin[0] = sg_mul(sg_expand_dims(g, -1), slope);
 }
 
+/* log sum_c e^(z_c - top) + (top - z_target), with the largest logit's 1 left out of the sum and put back by log1p: a
+ * confident right answer has a small loss, not a rounded zero. */
 static double row_cross_entropy(const double *z, int64_t classes, double target)
 {
     if (target == -1)
         return 0;
     if (!(target >= 0 && target < (double)classes))
         return NAN;
-    double top = -INFINITY, sum = 0;
+    int64_t top = 0;
+    for (int64_t c = 1; c < classes; c++)
+        top = z[c] > z[top] || isnan(z[c]) ? c : top;
+    double margin = z[top] - z[(int64_t)target], others = 0;
+    if (!isfinite(z[top]))
+        return margin;
     for (int64_t c = 0; c < classes; c++)
-        top = z[c] > top || isnan(z[c]) ? z[c] : top;
-    if (!isfinite(top))
-        return top - z[(int64_t)target];
-    for (int64_t c = 0; c < classes; c++)
-        sum += exp(z[c] - top);
-    return log(sum) + (top - z[(int64_t)target]);
+        others += c == top ? 0 : exp(z[c] - z[top]);
+    return log1p(others) + margin;
 }
 
 static void cross_entropy_eval(const sg_eval_args *args)
