@@ -6,12 +6,13 @@
 
 void sg_hvp(sg_value loss, const sg_value *x, const sg_value *v, int32_t n, sg_value *hv, sg_hvp_mode mode)
 {
-    sg_value *grad = sg_calloc(n > 0 ? n : 1, sizeof *grad);
-    if (!grad) {
-        for (int32_t i = 0; i < n; i++)
-            hv[i] = sg_graph_fail(loss.graph, SG_E_MEMORY, loss, "out of memory in sg_hvp");
+    sg_value *grad = sg_is_none(loss) ? NULL : sg_calloc(n > 0 ? n : 1, sizeof *grad);
+    for (int32_t i = 0; !grad && i < n; i++)
+        hv[i] = SG_NONE;
+    if (!grad && !sg_is_none(loss))
+        sg_graph_fail(loss.graph, SG_E_MEMORY, loss, "out of memory in sg_hvp");
+    if (!grad)
         return;
-    }
     sg_grad(loss, x, n, grad);
     if (mode == SG_HVP_FORWARD_OVER_REVERSE)
         sg_jvp(grad, n, x, v, n, hv);
