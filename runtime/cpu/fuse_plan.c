@@ -1,0 +1,265 @@
+/* fuse_plan.c - which nodes form a chain.
+ *
+ * Nodes are visited in their order; a node joins the chains of its operands where it can. One rule keeps the graph free of
+ * cycles: whoever reads a value of a chain from outside stands after the chain's last member. A chain can then run at the
+ * place of its last member, and no path leaves it and comes back. */
+#include "runtime/cpu/fuse_internal.h"
+
+#include "ops/ops.h"
+#include "runtime/cpu/program_internal.h"
+
+#define SG_OP(name) extern const sg_op sg_op_##name;
+#include "ops/op_list.h"
+#undef SG_OP
+
+enum { MOST_MEMBERS = 48 };
+
+bool sg_fuse_reads(const sg_node *node, int32_t k) { return k >= 32 || !(node->op->shape_only >> k & 1); }
+
+/* ---- roles */
+
+static const sg_shape *shape_at(const sg_fuse_plan *p, int32_t value)
+{
+    return sg_shape_of(sg_value_at(p->graph, value));
+}
+
+static bool is_trailing_sum(const sg_fuse_plan *p, const sg_node *node)
+{
+    const sg_attr *axes = &node->attr[0];
+    int32_t rank = shape_at(p, node->in[0])->rank;
+    for (int64_t i = 0; i < axes->count; i++)
+        if (axes->ints[i] != rank - axes->count + i)
+            return false;
+    return axes->count > 0 && sg_dtype_of(sg_value_at(p->graph, node->in[0])) == SG_F32;
+}
+
+static bool is_step(const sg_fuse_plan *p, const sg_node *node)
+{
+    sg_dtype in[3];
+    if (node->n_in < 1 || node->n_in > 3 || node->n_out != 1)
+        return false;
+    for (int32_t k = 0; k < node->n_in; k++)
+        in[k] = sg_dtype_of(sg_value_at(p->graph, node->in[k]));
+    return sg_program_has(node->op, node->n_in, in, sg_dtype_of(sg_value_at(p->graph, node->out)));
+}
+
+static sg_fuse_role role_of(const sg_fuse_plan *p, const sg_node *node)
+{
+    if (node->op == &sg_op_constant)
+        return node->attr[0].count == 1 ? SG_FUSE_NUMBER : SG_FUSE_NONE;
+    if (node->op == &sg_op_sum)
+        return is_trailing_sum(p, node) ? SG_FUSE_SUM : SG_FUSE_NONE;
+    if (!is_step(p, node))
+        return SG_FUSE_NONE;
+    if (node->op == &sg_op_fill_like)
+        return SG_FUSE_NUMBER;
+    return node->op == &sg_op_tile_axis || node->op == &sg_op_broadcast_like ? SG_FUSE_VIEW : SG_FUSE_STEP;
+}
+
+/* Ops that cost about as much as reading a stored result would. */
+static bool is_cheap(const sg_node *node)
+{
+    static const sg_op *const cheap[] = {
+        &sg_op_neg,  &sg_op_abs,   &sg_op_square,     &sg_op_relu,    &sg_op_clip,       &sg_op_cast,
+        &sg_op_add,  &sg_op_sub,   &sg_op_mul,        &sg_op_maximum, &sg_op_minimum,    &sg_op_equal,
+        &sg_op_less, &sg_op_where, &sg_op_less_equal, &sg_op_greater, &sg_op_logical_not, &sg_op_greater_equal,
+    };
+    for (size_t i = 0; i < sizeof cheap / sizeof cheap[0]; i++)
+        if (node->op == cheap[i])
+            return true;
+    return false;
+}
+
+/* ---- groups */
+
+static bool outside(const sg_fuse_plan *p, int32_t node, int32_t a, int32_t b)
+{
+    return p->group[node] != a && p->group[node] != b;
+}
+
+/* Does every reader of a's values outside a and b stand after `last`? */
+static bool readers_follow(const sg_fuse_plan *p, int32_t a, int32_t b, int32_t last)
+{
+    for (int32_t m = p->groups[a].first; m >= 0; m = p->next[m]) {
+        int32_t v = sg_node_at(p->graph, m)->out;
+        for (int32_t i = p->use_at[v]; i < p->use_at[v + 1]; i++)
+            if (p->use[i] <= last && outside(p, p->use[i], a, b))
+                return false;
+    }
+    return true;
+}
+
+/* Are a's values read in a and b alone? */
+static bool read_only_by(const sg_fuse_plan *p, int32_t a, int32_t b)
+{
+    for (int32_t m = p->groups[a].first; m >= 0; m = p->next[m]) {
+        int32_t v = sg_node_at(p->graph, m)->out;
+        if (p->root[v])
+            return false;
+        for (int32_t i = p->use_at[v]; i < p->use_at[v + 1]; i++)
+            if (outside(p, p->use[i], a, b))
+                return false;
+    }
+    return true;
+}
+
+/* Group a (of an operand) and group b have one iteration space, or a is cheap and broadcasts into b's for b alone. */
+static bool spaces_fit(const sg_fuse_plan *p, int32_t a, int32_t b)
+{
+    const sg_fuse_group *x = &p->groups[a], *y = &p->groups[b];
+    if (sg_shape_equal(&x->space, &y->space))
+        return x->axes == 0 || y->axes == 0 || x->axes == y->axes;
+    sg_shape wide;
+    return x->axes == 0 && x->cheap && sg_shape_broadcast(&x->space, &y->space, &wide) &&
+           sg_shape_equal(&wide, &y->space) && read_only_by(p, a, b);
+}
+
+static void link_members(sg_fuse_plan *p, int32_t a, int32_t b)
+{
+    int32_t first = a < b ? a : b, x = p->groups[a].first, y = p->groups[b].first, tail = -1;
+    while (x >= 0 || y >= 0) {
+        bool from_x = y < 0 || (x >= 0 && x < y);
+        int32_t m = from_x ? x : y;
+        *(from_x ? &x : &y) = p->next[m];
+        if (tail >= 0)
+            p->next[tail] = m;
+        tail = m;
+        p->next[m] = -1;
+        p->group[m] = first;
+    }
+}
+
+static void merge(sg_fuse_plan *p, int32_t a, int32_t b)
+{
+    sg_fuse_group x = p->groups[a], y = p->groups[b];
+    link_members(p, a, b);
+    p->groups[a < b ? a : b] = (sg_fuse_group){
+        .first = a < b ? a : b,
+        .last = x.last > y.last ? x.last : y.last,
+        .count = x.count + y.count,
+        .space = y.space,
+        .axes = x.axes > y.axes ? x.axes : y.axes,
+        .cheap = x.cheap && y.cheap,
+    };
+}
+
+static void try_merge(sg_fuse_plan *p, int32_t producer, int32_t node)
+{
+    int32_t a = p->group[producer], b = p->group[node];
+    if (a < 0 || a == b || p->role[producer] == SG_FUSE_SUM || p->groups[a].count + p->groups[b].count > MOST_MEMBERS)
+        return;
+    int32_t last = p->groups[a].last > p->groups[b].last ? p->groups[a].last : p->groups[b].last;
+    if (spaces_fit(p, a, b) && readers_follow(p, a, b, last) && readers_follow(p, b, a, last))
+        merge(p, a, b);
+}
+
+static void place_node(sg_fuse_plan *p, const sg_node *node)
+{
+    bool is_sum = p->role[node->index] == SG_FUSE_SUM;
+    bool is_draw = node->op->flags & SG_OP_RANDOM;
+    p->group[node->index] = node->index;
+    p->groups[node->index] = (sg_fuse_group){
+        .first = node->index, .last = node->index, .count = 1,
+        .space = *shape_at(p, is_sum ? node->in[0] : node->out),
+        .axes = is_sum ? node->attr[0].count : 0,
+        .cheap = !is_sum && !is_draw && is_cheap(node),
+    };
+    for (int32_t k = 0; k < node->n_in; k++)
+        if (sg_fuse_reads(node, k))
+            try_merge(p, sg_node_of(sg_value_at(p->graph, node->in[k]))->index, node->index);
+}
+
+/* ---- the plan */
+
+static bool mark_roots(sg_fuse_plan *p)
+{
+    int32_t n = 0, entry, results = sg_result_count(p->graph), effects = sg_effect_count(p->graph);
+    int32_t *roots = sg_calloc(results + effects + 1, sizeof *roots);
+    if (!roots)
+        return false;
+    for (int32_t i = 0; i < results; i++)
+        roots[n++] = sg_result_value(p->graph, i).id;
+    for (int32_t i = 0; i < effects; i++)
+        sg_effect_at(p->graph, i, &entry, &roots[n++]);
+    for (int32_t i = 0; i < n; i++)
+        p->root[roots[i]] = true;
+    sg_graph_reach(p->graph, roots, n, false, p->live);
+    sg_free(roots);
+    return true;
+}
+
+/* Readers of each value: counted, then placed. */
+static bool list_uses(sg_fuse_plan *p)
+{
+    int64_t total = 0;
+    for (int32_t pass = 0; pass < 2; pass++) {
+        for (int32_t n = 0; n < p->n_nodes; n++) {
+            const sg_node *node = sg_node_at(p->graph, n);
+            for (int32_t k = 0; p->live[n] && k < node->n_in; k++) {
+                if (!sg_fuse_reads(node, k))
+                    continue;
+                if (pass == 0)
+                    p->use_at[node->in[k] + 1]++;
+                else
+                    p->use[p->use_at[node->in[k]]++] = n;
+            }
+        }
+        if (pass == 1)
+            break;
+        for (int32_t v = 0; v < p->n_values; v++)
+            p->use_at[v + 1] += p->use_at[v];
+        total = p->use_at[p->n_values];
+        if (!(p->use = sg_calloc(total + 1, sizeof *p->use)))
+            return false;
+    }
+    for (int32_t v = p->n_values; v > 0; v--)        /* placing moved each start to its end */
+        p->use_at[v] = p->use_at[v - 1];
+    p->use_at[0] = 0;
+    return true;
+}
+
+static bool allocate_plan(sg_fuse_plan *p)
+{
+    int32_t n = p->n_nodes + 1, v = p->n_values + 2;
+    p->role = sg_calloc(n, sizeof *p->role);
+    p->live = sg_calloc(n, sizeof *p->live);
+    p->root = sg_calloc(v, sizeof *p->root);
+    p->use_at = sg_calloc(v, sizeof *p->use_at);
+    p->group = sg_calloc(n, sizeof *p->group);
+    p->next = sg_calloc(n, sizeof *p->next);
+    p->groups = sg_calloc(n, sizeof *p->groups);
+    p->image = sg_calloc(v, sizeof *p->image);
+    return p->role && p->live && p->root && p->use_at && p->group && p->next && p->groups && p->image;
+}
+
+sg_status sg_fuse_plan_make(sg_fuse_plan *p, sg_graph *graph, sg_error *err)
+{
+    *p = (sg_fuse_plan){.graph = graph, .n_nodes = sg_node_count(graph), .n_values = sg_value_count(graph)};
+    if (!allocate_plan(p) || !mark_roots(p) || !list_uses(p)) {
+        sg_fuse_plan_release(p);
+        return sg_fail(err, SG_E_MEMORY, "out of memory grouping nodes");
+    }
+    for (int32_t v = 0; v < p->n_values; v++)
+        p->image[v] = -1;
+    for (int32_t n = 0; n < p->n_nodes; n++) {
+        const sg_node *node = sg_node_at(graph, n);
+        p->role[n] = role_of(p, node);
+        p->group[n] = p->next[n] = -1;
+        if (p->live[n] && p->role[n] >= SG_FUSE_STEP)
+            place_node(p, node);
+    }
+    return SG_OK;
+}
+
+void sg_fuse_plan_release(sg_fuse_plan *p)
+{
+    sg_free(p->role);
+    sg_free(p->live);
+    sg_free(p->root);
+    sg_free(p->use);
+    sg_free(p->use_at);
+    sg_free(p->group);
+    sg_free(p->next);
+    sg_free(p->groups);
+    sg_free(p->image);
+}
