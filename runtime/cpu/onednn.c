@@ -1,8 +1,8 @@
 /* onednn.c - the only file that includes oneDNN (version 3 C API).
  *
- * Every primitive is created while the OpenMP limit of the calling thread is 1 and is executed inside our own parallel
- * region: both make oneDNN run on the calling thread alone, so it never splits K and results do not depend on the number
- * of threads. Scratch memory is the plan's. */
+ * Every primitive is created while the OpenMP limit of the calling thread is 1, and is executed inside our own parallel
+ * region or under that limit: oneDNN runs on the calling thread alone, so it never splits K and results do not depend on
+ * the number of threads. Scratch memory is the plan's. */
 #include "runtime/cpu/onednn_internal.h"
 
 #include <dnnl.h>
@@ -144,7 +144,7 @@ void sg_onednn_gemm_free(sg_onednn_gemm *gemm)
 
 size_t sg_onednn_gemm_scratch(const sg_onednn_gemm *gemm) { return gemm->scratch; }
 
-bool sg_onednn_gemm_run(sg_onednn_gemm *gemm, int32_t thread, const float *a, const float *b, float *c, void *scratch)
+static bool execute(sg_onednn_gemm *gemm, int32_t thread, const float *a, const float *b, float *c, void *scratch)
 {
     slot *s = &gemm->slot[thread];
     /* oneDNN's handles are not const, but sources are only read. */
@@ -156,6 +156,17 @@ bool sg_onednn_gemm_run(sg_onednn_gemm *gemm, int32_t thread, const float *a, co
     const dnnl_exec_arg_t args[] = {
         {DNNL_ARG_SRC, s->a}, {DNNL_ARG_WEIGHTS, s->b}, {DNNL_ARG_DST, s->c}, {DNNL_ARG_SCRATCHPAD, s->scratch}};
     return dnnl_primitive_execute(gemm->primitive, gemm->stream[thread], 4, args) == dnnl_success;
+}
+
+bool sg_onednn_gemm_run(sg_onednn_gemm *gemm, int32_t thread, const float *a, const float *b, float *c, void *scratch)
+{
+    if (omp_in_parallel())
+        return execute(gemm, thread, a, b, c, scratch);
+    int limit = omp_get_max_threads();
+    omp_set_num_threads(1);
+    bool ok = execute(gemm, thread, a, b, c, scratch);
+    omp_set_num_threads(limit);
+    return ok;
 }
 
 const char *sg_onednn_version(void)

@@ -20,7 +20,7 @@ sg_status sg_onednn_gemm_new(sg_onednn_gemm **out, const sg_gemm_shape *shape, i
 void sg_onednn_gemm_free(sg_onednn_gemm *gemm);
 /* Scratch bytes one thread needs, 64-byte aligned. */
 size_t sg_onednn_gemm_scratch(const sg_onednn_gemm *gemm);
-/* To be called inside a parallel region, so that oneDNN keeps to the calling thread; thread < threads. False on failure. */
+/* c = a b on the calling thread, which is number `thread` of those using the primitive. False on failure. */
 bool sg_onednn_gemm_run(sg_onednn_gemm *gemm, int32_t thread, const float *a, const float *b, float *c, void *scratch);
 /* "oneDNN 3.2.0". */
 const char *sg_onednn_version(void);

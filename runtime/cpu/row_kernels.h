@@ -1,0 +1,256 @@
+/* row_kernels.h - the loops of row_kernels_internal.h for vectors of WIDTH floats. Included once by each of row_kernels_*.c,
+ * which define WIDTH, TABLE, ROOT(v) and EXP(v). */
+#include "runtime/cpu/row_kernels_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef float vec __attribute__((vector_size(WIDTH * 4)));
+typedef int32_t ivec __attribute__((vector_size(WIDTH * 4)));
+
+/* Sums run in LANES interleaved partial sums whatever the vector length, so that their bits do not depend on it. */
+#define LANES 32
+#define BANKS (LANES / WIDTH)
+
+static inline vec load(const float *p)
+{
+    vec v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+static inline void store(float *p, vec v) { memcpy(p, &v, sizeof v); }
+
+static inline vec splat(float x) { return x - (vec){0}; }
+
+/* p <- p - (decay p + rate m / (scale sqrt(v) + eps)): the two small terms meet before either meets p. */
+static inline void adam_vec(const sg_adam_step *s, const float *p, const float *g, const float *m, const float *v,
+                            float *p_out, float *m_out, float *v_out)
+{
+    vec p0 = load(p);
+    vec g0 = load(g) + s->l2 * p0;
+    vec m1 = s->beta1 * load(m) + s->one_beta1 * g0;
+    vec v1 = s->beta2 * load(v) + s->one_beta2 * (g0 * g0);
+    store(m_out, m1);
+    store(v_out, v1);
+    store(p_out, p0 - (s->decay * p0 + s->rate * m1 / (s->scale * ROOT(v1) + s->eps)));
+}
+
+static void adam(int64_t n, const sg_adam_step *s, const float *p, const float *g, const float *m, const float *v,
+                 float *p_out, float *m_out, float *v_out)
+{
+    const sg_adam_step step = *s;
+    int64_t i = 0;
+    for (; i + WIDTH <= n; i += WIDTH)
+        adam_vec(&step, p + i, g + i, m + i, v + i, p_out + i, m_out + i, v_out + i);
+    if (i == n)
+        return;
+    size_t rest = (size_t)(n - i) * sizeof(float);
+    float tail[4][WIDTH] = {{0}};
+    memcpy(tail[0], p + i, rest);
+    memcpy(tail[1], g + i, rest);
+    memcpy(tail[2], m + i, rest);
+    memcpy(tail[3], v + i, rest);
+    adam_vec(&step, tail[0], tail[1], tail[2], tail[3], tail[0], tail[2], tail[3]);
+    memcpy(p_out + i, tail[0], rest);
+    memcpy(m_out + i, tail[2], rest);
+    memcpy(v_out + i, tail[3], rest);
+}
+
+/* `count` vectors of one output row stay in registers while the rows of w stream by. */
+static inline __attribute__((always_inline)) void gather_sum_block(int count, int64_t begin, int64_t end,
+                                                                   const float *value, const int32_t *order,
+                                                                   const int32_t *index, const float *w,
+                                                                   int64_t stride, float *out)
+{
+    vec acc[8];
+    for (int i = 0; i < count; i++)
+        acc[i] = (vec){0};
+    for (int64_t j = begin; j < end; j++) {
+        const float *row = w + index[j] * stride;
+        const vec v = splat(value[order ? order[j] : j]);
+        for (int i = 0; i < count; i++)
+            acc[i] += v * load(row + i * WIDTH);
+    }
+    for (int i = 0; i < count; i++)
+        store(out + i * WIDTH, acc[i]);
+}
+
+static void gather_sum(int64_t n, int64_t begin, int64_t end, const float *value, const int32_t *order,
+                       const int32_t *index, const float *w, int64_t stride, float *out)
+{
+    int64_t i = 0;
+    for (; i + 8 * WIDTH <= n; i += 8 * WIDTH)
+        gather_sum_block(8, begin, end, value, order, index, w + i, stride, out + i);
+    for (; i + 4 * WIDTH <= n; i += 4 * WIDTH)
+        gather_sum_block(4, begin, end, value, order, index, w + i, stride, out + i);
+    for (; i + WIDTH <= n; i += WIDTH)
+        gather_sum_block(1, begin, end, value, order, index, w + i, stride, out + i);
+    if (i < n && n >= WIDTH) { /* the last vector overlaps the one before: the same bits are written again */
+        i = n - WIDTH;
+        gather_sum_block(1, begin, end, value, order, index, w + i, stride, out + i);
+        return;
+    }
+    for (; i < n; i++) {
+        float acc = 0;
+        for (int64_t j = begin; j < end; j++)
+            acc += value[order ? order[j] : j] * w[index[j] * stride + i];
+        out[i] = acc;
+    }
+}
+
+/* Balanced tree over the lanes. */
+static inline float fold(float *lane)
+{
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++)
+            lane[i] += lane[i + half];
+    return lane[0];
+}
+
+static float dot(int64_t n, const float *a, const float *b)
+{
+    vec acc[BANKS];
+    float lane[LANES];
+    for (int k = 0; k < BANKS; k++)
+        acc[k] = (vec){0};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int k = 0; k < BANKS; k++)
+            acc[k] += load(a + i + k * WIDTH) * load(b + i + k * WIDTH);
+    memcpy(lane, acc, sizeof lane);
+    for (int k = 0; i < n; i++, k++)
+        lane[k] += a[i] * b[i];
+    return fold(lane);
+}
+
+static float sum(int64_t n, const float *x)
+{
+    vec acc[BANKS];
+    float lane[LANES];
+    for (int k = 0; k < BANKS; k++)
+        acc[k] = (vec){0};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int k = 0; k < BANKS; k++)
+            acc[k] += load(x + i + k * WIDTH);
+    memcpy(lane, acc, sizeof lane);
+    for (int k = 0; i < n; i++, k++)
+        lane[k] += x[i];
+    return fold(lane);
+}
+
+/* A vector's maximum instruction loses a NaN in one of its operands: NaNs are looked for beside it. */
+static float maximum(int64_t n, const float *x)
+{
+    vec top[BANKS];
+    ivec nan = {0};
+    float best = -INFINITY;
+    int64_t i = 0;
+    for (int k = 0; k < BANKS; k++)
+        top[k] = splat(-INFINITY);
+    for (; i + LANES <= n; i += LANES)
+        for (int k = 0; k < BANKS; k++) {
+            vec v = load(x + i + k * WIDTH);
+            ivec more = v > top[k];
+            nan |= v != v;
+            top[k] = (vec)(((ivec)v & more) | ((ivec)top[k] & ~more));
+        }
+    float lane[LANES];
+    int32_t bad[WIDTH], any = 0;
+    memcpy(lane, top, sizeof lane);
+    memcpy(bad, &nan, sizeof bad);
+    for (int k = 0; k < WIDTH; k++)
+        any |= bad[k];
+    for (int k = 0; k < LANES; k++)
+        best = lane[k] > best ? lane[k] : best;
+    for (; i < n; i++) {
+        any |= x[i] != x[i];
+        best = x[i] > best ? x[i] : best;
+    }
+    return any ? NAN : best;
+}
+
+static float exp_sum(int64_t n, const float *x, float shift, float *out)
+{
+    vec acc = {0};
+    float lane[LANES] = {0};
+    int64_t i = 0;
+    for (; i + WIDTH <= n; i += WIDTH) {
+        vec e = EXP(load(x + i) - shift);
+        acc += e;
+        if (out)
+            store(out + i, e);
+    }
+    memcpy(lane, &acc, sizeof acc);
+    if (i < n) {
+        float tail[WIDTH] = {0};
+        memcpy(tail, x + i, (size_t)(n - i) * sizeof(float));
+        store(tail, EXP(load(tail) - shift));
+        for (int k = 0; k < n - i; k++)
+            lane[k] += tail[k];
+        if (out)
+            memcpy(out + i, tail, (size_t)(n - i) * sizeof(float));
+    }
+    return fold(lane);
+}
+
+/* Runs of RUN rows are added up in registers, then added to the totals: errors grow with RUN + rows / RUN, not rows. */
+#define RUN 64
+
+static inline __attribute__((always_inline)) void sum_columns_block(int count, int64_t rows, const float *x,
+                                                                    int64_t stride, float *out)
+{
+    vec total[4];
+    for (int i = 0; i < count; i++)
+        total[i] = (vec){0};
+    for (int64_t r = 0; r < rows; r += RUN) {
+        const int64_t end = r + RUN < rows ? r + RUN : rows;
+        vec even[4], odd[4];
+        for (int i = 0; i < count; i++)
+            even[i] = odd[i] = (vec){0};
+        int64_t q = r;
+        for (; q + 2 <= end; q += 2)
+            for (int i = 0; i < count; i++) {
+                even[i] += load(x + q * stride + i * WIDTH);
+                odd[i] += load(x + (q + 1) * stride + i * WIDTH);
+            }
+        for (; q < end; q++)
+            for (int i = 0; i < count; i++)
+                even[i] += load(x + q * stride + i * WIDTH);
+        for (int i = 0; i < count; i++)
+            total[i] += even[i] + odd[i];
+    }
+    for (int i = 0; i < count; i++)
+        store(out + i * WIDTH, total[i]);
+}
+
+static float sum_column(int64_t rows, const float *x, int64_t stride)
+{
+    float total = 0;
+    for (int64_t r = 0; r < rows; r += RUN) {
+        const int64_t end = r + RUN < rows ? r + RUN : rows;
+        float part[2] = {0, 0};
+        for (int64_t q = r; q < end; q++) /* an odd last row of a run is even: RUN is */
+            part[(q - r) & 1] += x[q * stride];
+        total += part[0] + part[1];
+    }
+    return total;
+}
+
+static void sum_columns(int64_t rows, int64_t n, const float *x, int64_t stride, float *out)
+{
+    int64_t i = 0;
+    for (; i + 4 * WIDTH <= n; i += 4 * WIDTH)
+        sum_columns_block(4, rows, x + i, stride, out + i);
+    for (; i + WIDTH <= n; i += WIDTH)
+        sum_columns_block(1, rows, x + i, stride, out + i);
+    if (i < n && n >= WIDTH) {
+        sum_columns_block(1, rows, x + n - WIDTH, stride, out + n - WIDTH);
+        return;
+    }
+    for (; i < n; i++)
+        out[i] = sum_column(rows, x + i, stride);
+}
+
+const sg_row_kernels TABLE = {adam, gather_sum, dot, sum, maximum, exp_sum, sum_columns};

@@ -1,0 +1,43 @@
+/* row_kernels_internal.h - inner loops over contiguous rows of floats, one table an instruction set.
+ *
+ * The tables hold the same functions, compiled from row_kernels.h for different vector lengths. No lane's arithmetic depends
+ * on the length and sums use a fixed number of lanes, so every table gives the same bits (but for exp_sum). */
+#ifndef SG_ROW_KERNELS_INTERNAL_H
+#define SG_ROW_KERNELS_INTERNAL_H
+
+#include <stdint.h>
+
+/* Coefficients of one Adam step, see adam.c. */
+typedef struct sg_adam_step {
+    float beta1, one_beta1, beta2, one_beta2;
+    float rate;                  /* lr / (1 - beta1^t) */
+    float scale;                 /* 1 / sqrt(1 - beta2^t) */
+    float eps;
+    float decay;                 /* lr * weight decay if decoupled, else 0 */
+    float l2;                    /* weight decay if not decoupled, else 0 */
+} sg_adam_step;
+
+typedef struct sg_row_kernels {
+    /* The update of n parameters; outputs may be the inputs. */
+    void (*adam)(int64_t n, const sg_adam_step *s, const float *p, const float *g, const float *m, const float *v,
+                 float *p_out, float *m_out, float *v_out);
+    /* out[0..n) = sum over j in [begin, end) of value[order ? order[j] : j] * w[index[j] * stride .. + n). */
+    void (*gather_sum)(int64_t n, int64_t begin, int64_t end, const float *value, const int32_t *order,
+                       const int32_t *index, const float *w, int64_t stride, float *out);
+    float (*dot)(int64_t n, const float *a, const float *b);
+    float (*sum)(int64_t n, const float *x);
+    float (*max)(int64_t n, const float *x);             /* NaN if any is, -inf if n is 0 */
+    /* out[i] = exp(x[i] - shift) unless out is NULL; returns the sum. Accurate to 1 ulp, not the same on all tables. */
+    float (*exp_sum)(int64_t n, const float *x, float shift, float *out);
+    /* out[0..n) = sum over `rows` rows of x, `stride` floats apart. */
+    void (*sum_columns)(int64_t rows, int64_t n, const float *x, int64_t stride, float *out);
+} sg_row_kernels;
+
+/* The table for this machine. */
+const sg_row_kernels *sg_row_kernels_best(void);
+/* The table whose sums are fastest: rows rarely start on a 64-byte line, so loads of 64 bytes mostly take two. */
+const sg_row_kernels *sg_row_kernels_sums(void);
+
+extern const sg_row_kernels sg_row_kernels_x86_64, sg_row_kernels_avx2, sg_row_kernels_avx512;
+
+#endif
