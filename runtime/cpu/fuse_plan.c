@@ -114,6 +114,21 @@ static bool spaces_fit(const sg_fuse_plan *p, int32_t a, int32_t b)
            sg_shape_equal(&wide, &y->space) && read_only_by(p, a, b);
 }
 
+/* Does a member of b read a sum of a? A sum is complete only when its row is: such a member cannot run tile by tile beside
+ * it, even where another operand invites it into the chain (s (g - sum(s g)), the softmax's derivative). */
+static bool reads_sum_of(const sg_fuse_plan *p, int32_t a, int32_t b)
+{
+    for (int32_t m = p->groups[a].first; m >= 0; m = p->next[m]) {
+        if (p->role[m] != SG_FUSE_SUM)
+            continue;
+        int32_t v = sg_node_at(p->graph, m)->out;
+        for (int32_t i = p->use_at[v]; i < p->use_at[v + 1]; i++)
+            if (p->group[p->use[i]] == b)
+                return true;
+    }
+    return false;
+}
+
 static void link_members(sg_fuse_plan *p, int32_t a, int32_t b)
 {
     int32_t first = a < b ? a : b, x = p->groups[a].first, y = p->groups[b].first, tail = -1;
@@ -149,7 +164,8 @@ static void try_merge(sg_fuse_plan *p, int32_t producer, int32_t node)
     if (a < 0 || a == b || p->role[producer] == SG_FUSE_SUM || p->groups[a].count + p->groups[b].count > MOST_MEMBERS)
         return;
     int32_t last = p->groups[a].last > p->groups[b].last ? p->groups[a].last : p->groups[b].last;
-    if (spaces_fit(p, a, b) && readers_follow(p, a, b, last) && readers_follow(p, b, a, last))
+    if (!reads_sum_of(p, a, b) && !reads_sum_of(p, b, a) && spaces_fit(p, a, b) &&
+        readers_follow(p, a, b, last) && readers_follow(p, b, a, last))
         merge(p, a, b);
 }
 
