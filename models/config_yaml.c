@@ -178,7 +178,7 @@ static sg_status read_pair(reader *r, const char *section)
 {
     const char *key;
     sg_place place = here(r);
-    setting *s;
+    setting *s = NULL;
     SG_TRY(read_key(r, section, &key));
     const sg_option *option = sg_option_find(key);
     bool extends = strcmp(key, "extends") == 0;

@@ -1,0 +1,386 @@
+/* args.c - the command line: a verb, its flags and arguments, driven by the verb table, the common flags below and the
+ * option table of the configuration. */
+#include "cli/cli.h"
+#include "models/config_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+const sg_flag sg_common_flags[] = {
+    {"config", 'c', "FILE", NULL, "configuration in YAML; - reads standard input"},
+    {"set", 0, "KEY=VALUE", NULL, "set one key of the configuration; may be repeated"},
+    {"output", 'o', "PATH", NULL, "where to write"},
+    {"force", 0, NULL, NULL, "replace what is there; a run folder is renamed to PATH.1"},
+    {"resume", 0, NULL, NULL, "go on with an unfinished run; fail if there is none"},
+    {"progress", 0, "MODE", "auto|bar|plain|none", "how progress is shown"},
+    {"dry-run", 0, NULL, NULL, "read the data, build the graphs, print sizes, and stop"},
+    {"require", 0, "COND", NULL, "exit with 5 unless it holds, e.g. 'test/example_f1>=0.40'; may be repeated"},
+    {"json", 0, NULL, NULL, "print one JSON document on standard output"},
+    {"quiet", 'q', NULL, NULL, "no messages"},
+    {"verbose", 'v', NULL, NULL, "more messages; may be repeated"},
+    {"color", 0, "WHEN", "auto|always|never", "colours; auto asks the terminal, NO_COLOR and CLICOLOR_FORCE"},
+    {"help", 'h', NULL, NULL, "explain the verb"},
+    {NULL, 0, NULL, NULL, NULL},
+};
+
+unsigned sg_common_flag_group(const sg_flag *flag)
+{
+    static const struct {
+        const char *name;
+        unsigned group;
+    } groups[] = {
+        {"config", SG_TAKES_CONFIG}, {"set", SG_TAKES_CONFIG},   {"output", SG_TAKES_OUTPUT}, {"force", SG_TAKES_OUTPUT},
+        {"resume", SG_TAKES_RUN},    {"progress", SG_TAKES_RUN}, {"dry-run", SG_TAKES_RUN},   {"require", SG_TAKES_REQUIRE},
+    };
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
+        if (strcmp(groups[i].name, flag->name) == 0)
+            return groups[i].group;
+    return 0;
+}
+
+bool sg_verb_takes(const sg_verb *verb, const sg_flag *common)
+{
+    unsigned group = sg_common_flag_group(common);
+    return group == 0 || (verb->takes & group);
+}
+
+/* ---- looking flags up */
+
+static const sg_flag *find_flag(const sg_verb *verb, const char *name, size_t length, char letter)
+{
+    const sg_flag *const tables[] = {verb->flags, sg_common_flags};
+    for (int t = 0; t < 2; t++)
+        for (const sg_flag *flag = tables[t]; flag && flag->name; flag++) {
+            bool same = name ? strlen(flag->name) == length && memcmp(flag->name, name, length) == 0
+                             : flag->letter && flag->letter == letter;
+            if (same && (t == 0 || sg_verb_takes(verb, flag)))
+                return flag;
+        }
+    return NULL;
+}
+
+static const sg_option *find_option(const sg_verb *verb, const char *name, size_t length)
+{
+    for (int32_t i = 0; (verb->takes & SG_TAKES_CONFIG) && i < sg_option_count(); i++) {
+        const char *flag = sg_option_at(i)->flag;
+        if (flag[0] && strlen(flag) == length && memcmp(flag, name, length) == 0)
+            return sg_option_at(i);
+    }
+    return NULL;
+}
+
+/* The candidate nearest to a misspelt name so far. */
+typedef struct guess {
+    const char *best;
+    int32_t distance;
+} guess;
+
+#define FARTHEST 2
+
+static void consider(guess *g, const char *name, const char *candidate)
+{
+    int32_t distance = candidate[0] ? sg_edit_distance(name, candidate, FARTHEST) : FARTHEST + 1;
+    if (distance < g->distance)
+        *g = (guess){candidate, distance};
+}
+
+static const char *nearest_flag(const sg_verb *verb, const char *name)
+{
+    guess g = {NULL, FARTHEST + 1};
+    for (const sg_flag *flag = verb->flags; flag && flag->name; flag++)
+        consider(&g, name, flag->name);
+    for (const sg_flag *flag = sg_common_flags; flag->name; flag++)
+        if (sg_verb_takes(verb, flag))
+            consider(&g, name, flag->name);
+    for (int32_t i = 0; (verb->takes & SG_TAKES_CONFIG) && i < sg_option_count(); i++)
+        consider(&g, name, sg_option_at(i)->flag);
+    return g.best;
+}
+
+static sg_status unknown_flag(const sg_verb *verb, const char *name, sg_error *err)
+{
+    const char *nearest = nearest_flag(verb, name);
+    if (nearest)
+        return sg_fail(err, SG_E_CONFIG, "unknown flag --%s (did you mean --%s?)", name, nearest);
+    return sg_fail(err, SG_E_CONFIG, "unknown flag --%s", name);
+}
+
+/* ---- verbs */
+
+static const char *nearest_verb(const char *name)
+{
+    guess g = {NULL, FARTHEST + 1};
+    for (const sg_verb *const *verb = sg_verbs; *verb; verb++)
+        consider(&g, name, (*verb)->name);
+    return g.best;
+}
+
+static bool is_family(const char *name)
+{
+    size_t length = strlen(name);
+    for (const sg_verb *const *verb = sg_verbs; *verb; verb++)
+        if (strncmp((*verb)->name, name, length) == 0 && (*verb)->name[length] == ' ')
+            return true;
+    return false;
+}
+
+/* The verb at argv[1], or argv[1] and argv[2]; *used tells how many words it took. */
+static sg_status find_verb(int argc, char **argv, const sg_verb **out, int *used, sg_error *err)
+{
+    char two[128];
+    snprintf(two, sizeof two, "%s %s", argv[1], argc > 2 ? argv[2] : "");
+    for (const sg_verb *const *verb = sg_verbs; *verb; verb++) {
+        *out = *verb;
+        *used = strchr((*verb)->name, ' ') ? 2 : 1;
+        if (strcmp((*verb)->name, *used == 2 ? two : argv[1]) == 0)
+            return SG_OK;
+    }
+    if (is_family(argv[1])) {
+        char names[256] = "";
+        size_t length = strlen(argv[1]);
+        for (const sg_verb *const *verb = sg_verbs; *verb; verb++)
+            if (strncmp((*verb)->name, argv[1], length) == 0 && (*verb)->name[length] == ' ')
+                snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", names[0] ? ", " : "",
+                         (*verb)->name + length + 1);
+        return sg_fail(err, SG_E_CONFIG, "%s needs one of: %s", argv[1], names);
+    }
+    const char *nearest = nearest_verb(argv[1]);
+    if (nearest)
+        return sg_fail(err, SG_E_CONFIG, "unknown command '%s' (did you mean '%s'?)", argv[1], nearest);
+    return sg_fail(err, SG_E_CONFIG, "unknown command '%s'", argv[1]);
+}
+
+/* ---- storing */
+
+static void add_value(sg_cli *cli, const char *name, const char *value)
+{
+    cli->values[cli->n_values].name = name;
+    cli->values[cli->n_values++].value = value;
+}
+
+static const char *own(sg_cli *cli, char *text)
+{
+    if (text)
+        cli->owned[cli->n_owned++] = text;
+    return text;
+}
+
+static char *join(const char *a, const char *middle, const char *b)
+{
+    size_t size = strlen(a) + strlen(middle) + strlen(b) + 1;
+    char *text = sg_alloc(size);
+    if (text)
+        snprintf(text, size, "%s%s%s", a, middle, b);
+    return text;
+}
+
+/* A repeated list flag adds to its list: --train a --train b. */
+static sg_status add_option(sg_cli *cli, const sg_option *option, const char *value, sg_error *err)
+{
+    const char *label = own(cli, join("--", option->flag, ""));
+    if (option->type >= SG_OPTION_INTS)
+        for (int i = 0; i < cli->n_flags; i++)
+            if (cli->flags[i].key == option->key) {
+                cli->flags[i].value = own(cli, join(cli->flags[i].value, ",", value));
+                return cli->flags[i].value ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
+            }
+    cli->flags[cli->n_flags++] = (sg_setting){label, option->key, value};
+    return label ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
+}
+
+static sg_status add_set(sg_cli *cli, const char *text, sg_error *err)
+{
+    const char *equals = strchr(text, '=');
+    if (!equals || equals == text)
+        return sg_fail(err, SG_E_CONFIG, "--set expects KEY=VALUE, not '%.80s'", text);
+    char *key = sg_strdup(text);
+    if (!own(cli, key))
+        return sg_fail(err, SG_E_MEMORY, "out of memory");
+    key[equals - text] = 0;
+    cli->sets[cli->n_sets++] = (sg_setting){"--set", key, equals + 1};
+    return SG_OK;
+}
+
+static bool among(const char *words, const char *word)
+{
+    size_t length = strlen(word);
+    for (const char *at = words; *at;) {
+        size_t span = strcspn(at, "|");
+        if (span == length && memcmp(at, word, span) == 0)
+            return true;
+        at += span + (at[span] == '|');
+    }
+    return false;
+}
+
+static sg_status add_flag(sg_cli *cli, const sg_flag *flag, const char *value, sg_error *err)
+{
+    if (flag->words && !among(flag->words, value))
+        return sg_fail(err, SG_E_CONFIG, "--%s must be one of %s, not '%.80s'", flag->name, flag->words, value);
+    if (strcmp(flag->name, "set") == 0)
+        return add_set(cli, value, err);
+    cli->verbosity += strcmp(flag->name, "verbose") == 0;
+    if (strcmp(flag->name, "quiet") == 0)
+        cli->verbosity = -1;
+    add_value(cli, flag->name, value);
+    return SG_OK;
+}
+
+/* ---- parsing */
+
+/* The value of a flag: after '=', or the next word. */
+static sg_status take_value(const char *name, const char *attached, int argc, char **argv, int *at, const char **out,
+                            sg_error *err)
+{
+    if (!attached && *at + 1 >= argc)
+        return sg_fail(err, SG_E_CONFIG, "%s needs a value", name);
+    *out = attached ? attached : argv[++*at];
+    return SG_OK;
+}
+
+static sg_status parse_option(sg_cli *cli, const sg_option *option, const char *attached, int argc, char **argv,
+                              int *at, sg_error *err)
+{
+    const char *value = attached ? attached : "true";
+    if (option->type != SG_OPTION_BOOL)
+        SG_TRY(take_value(argv[*at], attached, argc, argv, at, &value, err));
+    return add_option(cli, option, value, err);
+}
+
+static sg_status parse_long(sg_cli *cli, int argc, char **argv, int *at, sg_error *err)
+{
+    const char *name = argv[*at] + 2, *value = "";
+    size_t length = strcspn(name, "=");
+    const char *attached = name[length] == '=' ? name + length + 1 : NULL;
+    const sg_flag *flag = find_flag(cli->verb, name, length, 0);
+    const sg_option *option = flag ? NULL : find_option(cli->verb, name, length);
+    if (option)
+        return parse_option(cli, option, attached, argc, argv, at, err);
+    if (!flag && strncmp(name, "no-", 3) == 0) {
+        option = find_option(cli->verb, name + 3, length - 3);
+        if (option && option->type == SG_OPTION_BOOL && !attached)
+            return add_option(cli, option, "false", err);
+    }
+    if (!flag) {
+        char text[80];
+        snprintf(text, sizeof text, "%.*s", (int)(length < 79 ? length : 79), name);
+        return unknown_flag(cli->verb, text, err);
+    }
+    if (flag->meta)
+        SG_TRY(take_value(argv[*at], attached, argc, argv, at, &value, err));
+    else if (attached)
+        return sg_fail(err, SG_E_CONFIG, "--%s takes no value", flag->name);
+    return add_flag(cli, flag, value, err);
+}
+
+static sg_status parse_short(sg_cli *cli, int argc, char **argv, int *at, sg_error *err)
+{
+    const char *word = argv[*at];
+    for (const char *letter = word + 1; *letter; letter++) {
+        char name[3] = {'-', *letter, 0};
+        const char *value = "";
+        const sg_flag *flag = find_flag(cli->verb, NULL, 0, *letter);
+        if (!flag)
+            return sg_fail(err, SG_E_CONFIG, "unknown flag %s", name);
+        if (!flag->meta) {
+            SG_TRY(add_flag(cli, flag, value, err));
+            continue;
+        }
+        SG_TRY(take_value(name, letter[1] ? letter + 1 : NULL, argc, argv, at, &value, err));
+        return add_flag(cli, flag, value, err);
+    }
+    return SG_OK;
+}
+
+static sg_status check_arguments(const sg_cli *cli, sg_error *err)
+{
+    const sg_verb *verb = cli->verb;
+    if (sg_cli_has(cli, "help"))
+        return SG_OK;
+    if (cli->n_arguments < verb->min_arguments)
+        return sg_fail(err, SG_E_CONFIG, "%s needs %s", verb->name, verb->arguments);
+    if (verb->max_arguments >= 0 && cli->n_arguments > verb->max_arguments)
+        return sg_fail(err, SG_E_CONFIG, "%s: unexpected argument '%.80s'", verb->name,
+                       cli->arguments[verb->max_arguments]);
+    return SG_OK;
+}
+
+static sg_status allocate(sg_cli *cli, int argc, sg_error *err)
+{
+    int64_t n = argc + 1;
+    cli->arguments = sg_calloc(n, sizeof *cli->arguments);
+    cli->values = sg_calloc(n, sizeof *cli->values);
+    cli->sets = sg_calloc(n, sizeof *cli->sets);
+    cli->flags = sg_calloc(n, sizeof *cli->flags);
+    cli->owned = sg_calloc(2 * n, sizeof *cli->owned);
+    if (!cli->arguments || !cli->values || !cli->sets || !cli->flags || !cli->owned)
+        return sg_fail(err, SG_E_MEMORY, "out of memory");
+    return SG_OK;
+}
+
+sg_status sg_cli_parse(sg_cli *cli, int argc, char **argv, sg_error *err)
+{
+    int at;
+    bool flags = true;
+    SG_TRY(allocate(cli, argc, err));
+    SG_TRY(find_verb(argc, argv, &cli->verb, &at, err));
+    for (at++; at < argc; at++) {
+        const char *word = argv[at];
+        if (!flags || word[0] != '-' || !word[1])
+            cli->arguments[cli->n_arguments++] = word;
+        else if (strcmp(word, "--") == 0)
+            flags = false;
+        else if (word[1] == '-')
+            SG_TRY(parse_long(cli, argc, argv, &at, err));
+        else
+            SG_TRY(parse_short(cli, argc, argv, &at, err));
+    }
+    return check_arguments(cli, err);
+}
+
+void sg_cli_free(sg_cli *cli)
+{
+    for (int i = 0; i < cli->n_owned; i++)
+        sg_free(cli->owned[i]);
+    sg_free(cli->owned);
+    sg_free(cli->arguments);
+    sg_free(cli->values);
+    sg_free(cli->sets);
+    sg_free(cli->flags);
+}
+
+const char *sg_cli_value(const sg_cli *cli, const char *flag)
+{
+    for (int i = cli->n_values - 1; i >= 0; i--)
+        if (strcmp(cli->values[i].name, flag) == 0)
+            return cli->values[i].value;
+    return NULL;
+}
+
+bool sg_cli_has(const sg_cli *cli, const char *flag)
+{
+    return sg_cli_value(cli, flag) != NULL;
+}
+
+sg_status sg_cli_int(const sg_cli *cli, const char *flag, int64_t low, int64_t high, int64_t fallback, int64_t *out,
+                     sg_error *err)
+{
+    const char *text = sg_cli_value(cli, flag);
+    char *end;
+    *out = fallback;
+    if (!text)
+        return SG_OK;
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    if (errno || end == text || *end || *out < low || *out > high)
+        return sg_fail(err, SG_E_CONFIG, "--%s must be a whole number in [%lld, %lld], not '%.40s'", flag,
+                       (long long)low, (long long)high, text);
+    return SG_OK;
+}
+
+sg_status sg_cli_config(const sg_cli *cli, sg_config **out, sg_error *err)
+{
+    sg_config_request request = {sg_cli_value(cli, "config"), cli->sets, cli->n_sets, cli->flags, cli->n_flags, true};
+    return sg_config_load(out, &request, err);
+}

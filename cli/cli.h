@@ -1,0 +1,138 @@
+/* cli.h - what the verbs of the program share: the parsed command line, output, progress, tables and signals.
+ *
+ * A verb is a function in a file of its own. Standard output carries results only; messages and progress go to standard
+ * error. With --json standard output is exactly one document, for errors too. */
+#ifndef SG_CLI_H
+#define SG_CLI_H
+
+#include "models/models.h"
+
+#include <jansson.h>
+#include <signal.h>
+
+/* Exit codes, part of the interface. A signal adds 128 + its number. */
+enum {
+    SG_EXIT_OK = 0,
+    SG_EXIT_RUNTIME = 1,
+    SG_EXIT_USAGE = 2,
+    SG_EXIT_DATA = 3,
+    SG_EXIT_DIVERGED = 4,
+    SG_EXIT_REQUIRE = 5
+};
+
+typedef struct sg_cli sg_cli;
+
+/* A flag that is not an option of the configuration. `meta` NULL: it takes no value. */
+typedef struct sg_flag {
+    const char *name;            /* "output" */
+    char letter;                 /* 'o', or 0 */
+    const char *meta;            /* "DIR" */
+    const char *words;           /* accepted values, "auto|bar", or NULL */
+    const char *help;
+} sg_flag;
+
+/* Groups of common flags that a verb takes. --json, -q, -v, --color and --help are taken by all. */
+enum {
+    SG_TAKES_CONFIG = 1 << 0,    /* -c, --set and every flag of the option table */
+    SG_TAKES_OUTPUT = 1 << 1,    /* -o, --force */
+    SG_TAKES_RUN = 1 << 2,       /* --resume, --progress, --dry-run */
+    SG_TAKES_REQUIRE = 1 << 3    /* --require */
+};
+
+typedef struct sg_verb {
+    const char *name;            /* "train", "data info" */
+    const char *arguments;       /* "[FILE...]", "" */
+    const char *summary;         /* one line */
+    const char *description;     /* paragraphs for --help and the manual */
+    unsigned takes;
+    int min_arguments, max_arguments;    /* max -1: any number */
+    const sg_flag *flags;        /* own flags, ended by a NULL name; NULL for none */
+    int (*run)(sg_cli *cli);     /* returns the exit code */
+} sg_verb;
+
+extern const sg_verb *const sg_verbs[];  /* ended by NULL */
+
+struct sg_cli {
+    const sg_verb *verb;
+    int n_arguments;
+    const char **arguments;
+    int n_values;
+    struct sg_flag_value {
+        const char *name, *value;
+    } *values;
+    int n_sets, n_flags;
+    sg_setting *sets, *flags;    /* values of the first n_owned flags are owned */
+    bool json;
+    int verbosity;               /* -1 quiet, 0, 1, 2 */
+    bool color_out, color_err;
+    char **owned;                /* strings made while parsing */
+    int n_owned;
+};
+
+/* ---- command line (args.c) */
+extern const sg_flag sg_common_flags[];
+unsigned sg_common_flag_group(const sg_flag *flag);    /* 0: taken by all verbs */
+bool sg_verb_takes(const sg_verb *verb, const sg_flag *common);
+sg_status sg_cli_parse(sg_cli *cli, int argc, char **argv, sg_error *err);
+void sg_cli_free(sg_cli *cli);
+bool sg_cli_has(const sg_cli *cli, const char *flag);
+const char *sg_cli_value(const sg_cli *cli, const char *flag);     /* the last one given; NULL if none */
+/* A whole number given to a flag, or `fallback`. */
+sg_status sg_cli_int(const sg_cli *cli, const char *flag, int64_t low, int64_t high, int64_t fallback, int64_t *out,
+                     sg_error *err);
+/* The configuration that the command line describes: file, environment, --set and flags. */
+sg_status sg_cli_config(const sg_cli *cli, sg_config **out, sg_error *err);
+
+/* ---- help (help.c) */
+int sg_help_verb(const sg_cli *cli, const sg_verb *verb);
+
+/* ---- results, messages (output.c) */
+int sg_exit_code(sg_status status);
+/* Print the error (and, with --json, the document) and return the exit code. */
+int sg_cli_fail(const sg_cli *cli, const sg_error *err);
+int sg_cli_usage_error(const sg_cli *cli, const sg_error *err);
+/* "12:00:01 model    mlp 1836-400-400-159" on standard error, unless -q. */
+void sg_cli_log(const sg_cli *cli, const char *topic, const char *fmt, ...) SG_PRINTF(3, 4);
+void sg_cli_warn(const sg_cli *cli, const char *fmt, ...) SG_PRINTF(2, 3);
+/* Print a JSON document on standard output and release it. Returns `code`, or SG_EXIT_RUNTIME if it cannot be written. */
+int sg_cli_json(json_t *document, int code);
+json_t *sg_json_number(double value);                  /* null if not finite */
+typedef enum sg_style { SG_STYLE_BOLD, SG_STYLE_DIM, SG_STYLE_GREEN, SG_STYLE_RED, SG_STYLE_RESET } sg_style;
+const char *sg_paint(bool color, sg_style style);      /* escape sequence or "" */
+/* Notes of a data set as messages. */
+void sg_cli_notes(const sg_cli *cli, const sg_dataset *data);
+
+/* ---- tables (table.c): columns as wide as their widest cell, numbers right-aligned */
+typedef struct sg_table sg_table;
+/* Titles separated by '|'; a title that starts with '>' is right-aligned. NULL if out of memory. */
+sg_table *sg_table_new(const char *titles);
+void sg_table_cell(sg_table *table, const char *fmt, ...) SG_PRINTF(2, 3);
+void sg_table_print(const sg_table *table, FILE *out, bool color);
+void sg_table_free(sg_table *table);
+
+/* ---- progress (progress.c): a bar on a terminal, plain lines elsewhere */
+typedef struct sg_progress {
+    enum { SG_PROGRESS_NONE, SG_PROGRESS_PLAIN, SG_PROGRESS_BAR } mode;
+    const char *unit;
+    int64_t total;
+    double started, shown;
+    bool drawn;
+    bool color;
+} sg_progress;
+void sg_progress_begin(sg_progress *progress, const sg_cli *cli, const char *unit, int64_t total);
+/* `done` of `total` units; `text` (may be "") tells loss and metric. Drawn at most ten times a second as a bar, once in 30
+ * seconds as a line. */
+void sg_progress_update(sg_progress *progress, int64_t done, const char *text);
+/* A line that stays, above the bar. */
+void sg_progress_line(sg_progress *progress, const char *fmt, ...) SG_PRINTF(2, 3);
+void sg_progress_end(sg_progress *progress);
+double sg_clock(void);                                 /* seconds, monotonic */
+const char *sg_duration(double seconds, char *out, size_t size);   /* "1h02m", "3m05s", "12.3s" */
+
+/* ---- signals (signals.c): the first SIGINT or SIGTERM asks to stop, the second ends at once */
+void sg_signals_install(void);
+int sg_signal_caught(void);                            /* its number, or 0 */
+/* The same as a predicate for long library calls. */
+bool sg_stop_requested(void *unused);
+
+#endif

@@ -1,0 +1,196 @@
+/* help.c - help for people and the manual page, both written from the verb table, the common flags and the option table. */
+#include "cli/cli.h"
+
+#include <string.h>
+
+static void overview(const sg_cli *cli)
+{
+    const char *bold = sg_paint(cli->color_out, SG_STYLE_BOLD), *reset = sg_paint(cli->color_out, SG_STYLE_RESET);
+    printf("sealgraph %s - trains structured prediction with learned losses\n\n", SG_VERSION);
+    printf("%susage%s  sealgraph COMMAND [flags] [arguments]\n\n%scommands%s\n", bold, reset, bold, reset);
+    for (const sg_verb *const *verb = sg_verbs; *verb; verb++)
+        printf("  %-15s %s\n", (*verb)->name, (*verb)->summary);
+    printf("\nsealgraph COMMAND --help explains a command; sealgraph help --man writes the manual page.\n");
+}
+
+/* "-o, --output PATH" and the explanation, in two columns. */
+static void print_flag(char letter, const char *name, const char *meta, const char *help, const char *more)
+{
+    char left[64];
+    snprintf(left, sizeof left, "%c%c%s --%s%s%s", letter ? '-' : ' ', letter ? letter : ' ', letter ? "," : " ", name,
+             meta ? " " : "", meta ? meta : "");
+    printf("  %-30s%s %s%s%s%s\n", left, strlen(left) > 30 ? "\n                                " : "", help,
+           more ? " (" : "", more ? more : "", more ? ")" : "");
+}
+
+static const char *option_meta(const sg_option *option)
+{
+    static const char *const metas[] = {
+        [SG_OPTION_BOOL] = NULL,     [SG_OPTION_INT] = "N",      [SG_OPTION_REAL] = "X",      [SG_OPTION_ENUM] = "WORD",
+        [SG_OPTION_WORD] = "WORD",   [SG_OPTION_TEXT] = "TEXT",  [SG_OPTION_PATH] = "FILE",   [SG_OPTION_INTS] = "N,N",
+        [SG_OPTION_REALS] = "X,X",   [SG_OPTION_PATHS] = "FILE",
+    };
+    return metas[option->type];
+}
+
+static void print_own_flags(const sg_verb *verb)
+{
+    for (const sg_flag *flag = verb->flags; flag && flag->name; flag++)
+        print_flag(flag->letter, flag->name, flag->meta, flag->help, flag->words);
+    for (const sg_flag *flag = sg_common_flags; flag->name; flag++)
+        if (sg_verb_takes(verb, flag))
+            print_flag(flag->letter, flag->name, flag->meta, flag->help, flag->words);
+}
+
+int sg_help_verb(const sg_cli *cli, const sg_verb *verb)
+{
+    const char *bold = sg_paint(cli->color_out, SG_STYLE_BOLD), *reset = sg_paint(cli->color_out, SG_STYLE_RESET);
+    printf("%s\n\n%susage%s  sealgraph %s [flags]%s%s\n\n", verb->summary, bold, reset, verb->name,
+           verb->arguments[0] ? " " : "", verb->arguments);
+    if (verb->description[0])
+        printf("%s\n\n", verb->description);
+    printf("%sflags%s\n", bold, reset);
+    print_own_flags(verb);
+    if (!(verb->takes & SG_TAKES_CONFIG))
+        return SG_EXIT_OK;
+    printf("\n%ssettings%s (others by --set KEY=VALUE; `sealgraph config show` lists all)\n", bold, reset);
+    for (int32_t i = 0; i < sg_option_count(); i++) {
+        const sg_option *option = sg_option_at(i);
+        if (option->flag[0])
+            print_flag(0, option->flag, option_meta(option), option->help, NULL);
+    }
+    return SG_EXIT_OK;
+}
+
+/* ---- the manual page, in mdoc(7) */
+
+/* A text line of roff: backslashes doubled, control characters at the start of a line hidden. */
+static void roff(const char *text)
+{
+    bool start = true;
+    for (; *text; text++) {
+        if (start && (*text == '.' || *text == '\''))
+            fputs("\\&", stdout);
+        if (*text == '\\')
+            fputs("\\e", stdout);
+        else if (*text == '-')
+            fputs("\\-", stdout);
+        else
+            fputc(*text, stdout);
+        start = *text == '\n';
+    }
+    fputc('\n', stdout);
+}
+
+static void man_flag(char letter, const char *name, const char *meta, const char *help)
+{
+    fputs(".It Fl ", stdout);
+    if (letter)
+        printf("%c , Fl ", letter);
+    printf("\\-%s%s%s\n", name, meta ? " Ar " : "", meta ? meta : "");
+    roff(help);
+}
+
+static void man_verbs(void)
+{
+    printf(".Sh COMMANDS\n.Bl -tag -width Ds\n");
+    for (const sg_verb *const *verb = sg_verbs; *verb; verb++) {
+        printf(".It Cm %s%s%s\n", (*verb)->name, (*verb)->arguments[0] ? " Ar " : "", (*verb)->arguments);
+        roff((*verb)->summary);
+        if ((*verb)->description[0]) {
+            printf(".Pp\n");
+            roff((*verb)->description);
+        }
+        if (!(*verb)->flags)
+            continue;
+        printf(".Bl -tag -width Ds\n");
+        for (const sg_flag *flag = (*verb)->flags; flag->name; flag++)
+            man_flag(flag->letter, flag->name, flag->meta, flag->help);
+        printf(".El\n");
+    }
+    printf(".El\n");
+}
+
+static void man_settings(void)
+{
+    char name[128];
+    printf(".Sh SETTINGS\nKeys of the configuration, with their flag, environment variable and default.\n");
+    printf("Later sources win: defaults, the file named by\n.Cm extends ,\nthe file, the environment,\n"
+           ".Fl \\-set ,\nnamed flags.\n.Bl -tag -width Ds\n");
+    for (int32_t i = 0; i < sg_option_count(); i++) {
+        const sg_option *option = sg_option_at(i);
+        printf(".It Cm %s\n", option->key);
+        roff(option->help);
+        if (option->domain[0])
+            printf("Accepts\n.Li \"%s\" .\n", option->domain);
+        if (option->initial[0])
+            printf("Default\n.Li \"%s\" .\n", option->initial);
+        if (option->flag[0])
+            printf("Flag\n.Fl \\-%s .\n", option->flag);
+        printf("Variable\n.Ev %s .\n", sg_option_environment(option, name, sizeof name));
+    }
+    printf(".El\n");
+}
+
+static void manual(void)
+{
+    printf(".Dd January 1, 2026\n.Dt SEALGRAPH 1\n.Os\n.Sh NAME\n.Nm sealgraph\n"
+           ".Nd train structured prediction with learned losses\n.Sh SYNOPSIS\n.Nm\n.Ar command\n.Op Ar flags\n"
+           ".Op Ar arguments\n.Sh DESCRIPTION\n.Nm\ntrains, evaluates and applies task\\-nets whose loss is learned.\n"
+           "Results go to standard output, messages and progress to standard error.\n.Sh FLAGS\nTaken by all commands to "
+           "which they apply.\n.Bl -tag -width Ds\n");
+    for (const sg_flag *flag = sg_common_flags; flag->name; flag++)
+        man_flag(flag->letter, flag->name, flag->meta, flag->help);
+    printf(".El\n");
+    man_verbs();
+    man_settings();
+    printf(".Sh ENVIRONMENT\n.Bl -tag -width Ds\n.It Ev SEALGRAPH_LOG\nquiet, verbose or debug.\n.It Ev NO_COLOR , "
+           "CLICOLOR_FORCE\nturn colours off or on.\n.El\n.Sh EXIT STATUS\n.Bl -tag -width Ds\n.It 0\nsuccess\n.It "
+           "1\nfailure at run time, also of reading or writing files\n.It 2\nwrong use or configuration\n.It 3\nbad input "
+           "data\n.It 4\ntraining diverged\n.It 5\na condition of\n.Fl \\-require\ndid not hold\n.It 130 , 143\nstopped by "
+           "SIGINT, SIGTERM\n.El\n");
+}
+
+static const sg_verb *find(const sg_cli *cli)
+{
+    char name[128];
+    snprintf(name, sizeof name, "%s%s%s", cli->arguments[0], cli->n_arguments > 1 ? " " : "",
+             cli->n_arguments > 1 ? cli->arguments[1] : "");
+    for (const sg_verb *const *verb = sg_verbs; *verb; verb++)
+        if (strcmp((*verb)->name, name) == 0)
+            return *verb;
+    return NULL;
+}
+
+static int run(sg_cli *cli)
+{
+    sg_error err;
+    if (sg_cli_has(cli, "man")) {
+        manual();
+        return SG_EXIT_OK;
+    }
+    if (cli->n_arguments == 0) {
+        overview(cli);
+        return SG_EXIT_OK;
+    }
+    const sg_verb *verb = find(cli);
+    if (verb)
+        return sg_help_verb(cli, verb);
+    sg_fail(&err, SG_E_CONFIG, "unknown command '%s'", cli->arguments[0]);
+    return sg_cli_fail(cli, &err);
+}
+
+static const sg_flag flags[] = {
+    {"man", 0, NULL, NULL, "write the manual page in mdoc form"},
+    {NULL, 0, NULL, NULL, NULL},
+};
+
+const sg_verb sg_verb_help = {
+    .name = "help",
+    .arguments = "[COMMAND]",
+    .summary = "list the commands or explain one",
+    .description = "",
+    .max_arguments = 2,
+    .flags = flags,
+    .run = run,
+};

@@ -1,0 +1,95 @@
+/* main.c - the program: finds the verb, prepares output and signals, runs it. */
+#include "cli/cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* One file a verb. A verb is listed here when it works. */
+#define VERBS(X)                                                                                                       \
+    X(init)                                                                                                            \
+    X(data_info) X(data_check) X(data_convert) X(data_split)                                                           \
+    X(score)                                                                                                           \
+    X(ops)                                                                                                             \
+    X(config_show) X(config_schema)                                                                                    \
+    X(completion)                                                                                                      \
+    X(version) X(help)
+
+#define X(name) extern const sg_verb sg_verb_##name;
+VERBS(X)
+#undef X
+
+const sg_verb *const sg_verbs[] = {
+#define X(name) &sg_verb_##name,
+    VERBS(X)
+#undef X
+        NULL};
+
+/* NO_COLOR and CLICOLOR_FORCE as their pages say: set and not empty. */
+static bool wants_color(const sg_cli *cli, int stream)
+{
+    const char *when = sg_cli_value(cli, "color"), *term = getenv("TERM");
+    const char *off = getenv("NO_COLOR"), *force = getenv("CLICOLOR_FORCE");
+    if (when && strcmp(when, "auto") != 0)
+        return strcmp(when, "always") == 0;
+    if (off && off[0])
+        return false;
+    if (force && force[0] && strcmp(force, "0") != 0)
+        return true;
+    return isatty(stream) && term && strcmp(term, "dumb") != 0;
+}
+
+/* SEALGRAPH_LOG sets the level that -q and -v change. */
+static int default_verbosity(void)
+{
+    const char *level = getenv("SEALGRAPH_LOG");
+    if (!level)
+        return 0;
+    return strcmp(level, "quiet") == 0 ? -1 : strcmp(level, "verbose") == 0 ? 1 : strcmp(level, "debug") == 0 ? 2 : 0;
+}
+
+/* --json must hold for errors of parsing itself. */
+static bool asks_for_json(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--json") == 0)
+            return true;
+    return false;
+}
+
+static int run(sg_cli *cli, int argc, char **argv)
+{
+    sg_error err;
+    cli->json = asks_for_json(argc, argv);
+    cli->verbosity = default_verbosity();
+    cli->color_err = wants_color(cli, STDERR_FILENO);
+    if (sg_cli_parse(cli, argc, argv, &err) != SG_OK)
+        return sg_cli_usage_error(cli, &err);
+    cli->color_out = wants_color(cli, STDOUT_FILENO);
+    cli->color_err = wants_color(cli, STDERR_FILENO);
+    if (sg_cli_has(cli, "help"))
+        return sg_help_verb(cli, cli->verb);
+    sg_signals_install();
+    int code = cli->verb->run(cli);
+    if (fflush(stdout) != 0 && code == SG_EXIT_OK) {
+        sg_fail(&err, SG_E_IO, "cannot write to standard output");
+        code = sg_cli_fail(cli, &err);
+    }
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    sg_cli cli = {0};
+    if (argc < 2) {
+        fputs("sealgraph: no command given\nTry 'sealgraph help'.\n", stderr);
+        return SG_EXIT_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+        argv[1] = "help";
+    if (strcmp(argv[1], "--version") == 0)
+        argv[1] = "version";
+    int code = run(&cli, argc, argv);
+    sg_cli_free(&cli);
+    return code;
+}

@@ -1,0 +1,150 @@
+/* output.c - results on standard output, messages on standard error. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+int sg_exit_code(sg_status status)
+{
+    switch (status) {
+    case SG_OK:
+        return SG_EXIT_OK;
+    case SG_E_CONFIG:
+    case SG_E_ARGUMENT:
+        return SG_EXIT_USAGE;
+    case SG_E_DATA:
+        return SG_EXIT_DATA;
+    case SG_E_DIVERGED:
+        return SG_EXIT_DIVERGED;
+    case SG_E_INTERRUPTED:
+        return 128 + (sg_signal_caught() ? sg_signal_caught() : SIGINT);
+    default:
+        return SG_EXIT_RUNTIME;
+    }
+}
+
+static json_t *text_or_null(const char *text)
+{
+    return text[0] ? json_string(text) : json_null();
+}
+
+static json_t *int_or_null(int64_t value)
+{
+    return value > 0 ? json_integer(value) : json_null();
+}
+
+static json_t *error_document(const sg_error *err, int code)
+{
+    json_t *message = json_string(err->text);
+    return json_pack("{s:{s:i,s:o,s:o,s:o,s:o}}", "error", "code", code, "message",
+                     message ? message : json_string("(not UTF-8)"), "file", text_or_null(err->file), "line",
+                     int_or_null(err->line), "column", int_or_null(err->column));
+}
+
+/* An operator's error already names node and shapes; the node's name is added where the text leaves it out. */
+static void print_error(const sg_cli *cli, const sg_error *err)
+{
+    char text[SG_ERROR_TEXT + SG_ERROR_FILE + 64];
+    sg_error_format(err, text, sizeof text);
+    const char *node = err->node[0] && !strstr(err->text, err->node) ? err->node : "";
+    fprintf(stderr, "%ssealgraph:%s %s%s%s%s\n", sg_paint(cli->color_err, SG_STYLE_RED),
+            sg_paint(cli->color_err, SG_STYLE_RESET), text, node[0] ? " (node " : "", node, node[0] ? ")" : "");
+}
+
+int sg_cli_fail(const sg_cli *cli, const sg_error *err)
+{
+    int code = sg_exit_code(err->status);
+    print_error(cli, err);
+    if (cli->json)
+        sg_cli_json(error_document(err, code), code);
+    return code;
+}
+
+int sg_cli_usage_error(const sg_cli *cli, const sg_error *err)
+{
+    int code = sg_cli_fail(cli, err);
+    if (err->status == SG_E_CONFIG)
+        fprintf(stderr, "Try 'sealgraph %s%s--help'.\n", cli->verb ? cli->verb->name : "", cli->verb ? " " : "");
+    return code;
+}
+
+static void print_time(void)
+{
+    char text[16];
+    time_t now = time(NULL);
+    struct tm local;
+    localtime_r(&now, &local);
+    strftime(text, sizeof text, "%H:%M:%S", &local);
+    fprintf(stderr, "%s ", text);
+}
+
+void sg_cli_log(const sg_cli *cli, const char *topic, const char *fmt, ...)
+{
+    va_list args;
+    if (cli->verbosity < 0)
+        return;
+    va_start(args, fmt);
+    fputs(sg_paint(cli->color_err, SG_STYLE_DIM), stderr);
+    print_time();
+    fprintf(stderr, "%s%-8s ", sg_paint(cli->color_err, SG_STYLE_RESET), topic);
+    vfprintf(stderr, fmt, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+void sg_cli_warn(const sg_cli *cli, const char *fmt, ...)
+{
+    va_list args;
+    if (cli->verbosity < 0)
+        return;
+    va_start(args, fmt);
+    fputs("sealgraph: warning: ", stderr);
+    vfprintf(stderr, fmt, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+/* Warnings always, notices with -v. A file with thousands of oddities must not bury the rest. */
+void sg_cli_notes(const sg_cli *cli, const sg_dataset *data)
+{
+    enum { MOST = 10 };
+    int shown = 0;
+    for (int32_t i = 0; i < data->n_notes; i++) {
+        const sg_note *note = &data->notes[i];
+        if (!note->warning && cli->verbosity < 1)
+            continue;
+        if (shown++ == MOST && cli->verbosity < 2) {
+            sg_cli_warn(cli, "more notes left out; `sealgraph data check` prints all");
+            return;
+        }
+        if (note->warning)
+            sg_cli_warn(cli, "%s", note->text);
+        else
+            sg_cli_log(cli, "note", "%s", note->text);
+    }
+}
+
+int sg_cli_json(json_t *document, int code)
+{
+    bool good = document && json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) == 0;
+    json_decref(document);
+    if (good)
+        fputc('\n', stdout);
+    if (good && fflush(stdout) == 0)
+        return code;
+    fprintf(stderr, "sealgraph: cannot write to standard output: %s\n", strerror(errno));
+    return code ? code : SG_EXIT_RUNTIME;
+}
+
+json_t *sg_json_number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+const char *sg_paint(bool color, sg_style style)
+{
+    static const char *const codes[] = {"\033[1m", "\033[2m", "\033[32m", "\033[31m", "\033[0m"};
+    return color ? codes[style] : "";
+}

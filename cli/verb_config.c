@@ -1,0 +1,78 @@
+/* verb_config.c - `config show` and `config schema`. */
+#include "cli/cli.h"
+
+#include <string.h>
+
+static json_t *value_document(const sg_config *config, const sg_option *option)
+{
+    char text[8192];
+    sg_config_format(config, option, text, sizeof text);
+    json_t *value = json_loads(text, JSON_DECODE_ANY, NULL); /* numbers, lists of numbers, true, null */
+    if (value || option->type < SG_OPTION_PATHS)
+        return value ? value : json_string(text);
+    const sg_texts *paths = (const sg_texts *)((const char *)sg_config_values(config) + option->offset);
+    value = json_array();
+    for (int64_t i = 0; i < paths->count; i++)
+        json_array_append_new(value, json_string(paths->at[i]));
+    return value;
+}
+
+static int show_json(const sg_config *config, bool origins)
+{
+    json_t *document = json_object();
+    for (int32_t i = 0; i < sg_option_count(); i++) {
+        const sg_option *option = sg_option_at(i);
+        json_t *value = value_document(config, option);
+        if (origins)
+            value = json_pack("{s:o,s:s}", "value", value, "origin", sg_config_origin(config, option->key));
+        json_object_set_new(document, option->key, value);
+    }
+    return sg_cli_json(document, SG_EXIT_OK);
+}
+
+static int show(sg_cli *cli)
+{
+    sg_config *config;
+    sg_error err;
+    bool origins = sg_cli_has(cli, "origin");
+    if (sg_cli_config(cli, &config, &err) != SG_OK)
+        return sg_cli_fail(cli, &err);
+    int code = SG_EXIT_OK;
+    if (cli->json)
+        code = show_json(config, origins);
+    else
+        sg_config_write_yaml(config, stdout, origins);
+    sg_config_free(config);
+    return code;
+}
+
+static int schema(sg_cli *cli)
+{
+    (void)cli;
+    sg_config_write_schema(stdout);
+    return SG_EXIT_OK;
+}
+
+static const sg_flag show_flags[] = {
+    {"origin", 0, NULL, NULL, "tell where each value came from"},
+    {NULL, 0, NULL, NULL, NULL},
+};
+
+const sg_verb sg_verb_config_show = {
+    .name = "config show",
+    .arguments = "",
+    .summary = "print the resolved configuration",
+    .description = "Every key, as YAML that can be used as a configuration. Order of sources: defaults, extends, file,\n"
+                   "SEALGRAPH_* variables, --set, named flags; later ones win.",
+    .takes = SG_TAKES_CONFIG,
+    .flags = show_flags,
+    .run = show,
+};
+
+const sg_verb sg_verb_config_schema = {
+    .name = "config schema",
+    .arguments = "",
+    .summary = "print a JSON Schema of configuration files",
+    .description = "",
+    .run = schema,
+};

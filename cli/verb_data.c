@@ -1,0 +1,312 @@
+/* verb_data.c - `data info`, `data check`, `data convert` and `data split`. Files are arguments or come from the
+ * configuration (data.files, data.train...). */
+#include "cli/cli.h"
+
+#include <string.h>
+
+/* What a data verb works on. */
+typedef struct source {
+    sg_config *config;
+    sg_dataset *data;
+    bool divided;
+    sg_split split;
+} source;
+
+static void release(source *s)
+{
+    if (s->divided)
+        sg_split_free(&s->split);
+    sg_dataset_free(s->data);
+    sg_config_free(s->config);
+}
+
+static sg_status open_source(const sg_cli *cli, source *s, sg_error *err)
+{
+    memset(s, 0, sizeof *s);
+    SG_TRY(sg_cli_config(cli, &s->config, err));
+    if (cli->n_arguments > 0)
+        return sg_config_read_files(s->config, cli->arguments, cli->n_arguments, &s->data, err);
+    SG_TRY(sg_config_read_data(s->config, &s->data, &s->split, err));
+    s->divided = true;
+    return SG_OK;
+}
+
+static const char *const part_names[] = {"train", "validation", "test"};
+
+static double cardinality(const sg_dataset *data, const int64_t *rows, int64_t count)
+{
+    int64_t on = 0;
+    for (int64_t i = 0; i < count; i++)
+        on += data->label_indptr[rows[i] + 1] - data->label_indptr[rows[i]];
+    return count > 0 ? (double)on / (double)count : 0;
+}
+
+/* ---- info */
+
+static json_t *parts_document(const source *s)
+{
+    json_t *parts = json_object();
+    for (int p = 0; p < 3; p++)
+        json_object_set_new(parts, part_names[p],
+                            json_pack("{s:I,s:o}", "rows", (json_int_t)s->split.count[p], "cardinality",
+                                      sg_json_number(cardinality(s->data, s->split.rows[p], s->split.count[p]))));
+    return parts;
+}
+
+static json_t *files_document(const sg_dataset *data)
+{
+    json_t *files = json_array();
+    for (int32_t f = 0; f < data->n_files; f++) {
+        int64_t rows = 0, on = 0;
+        for (int64_t i = 0; i < data->rows; i++)
+            if (data->source_file[i] == f) {
+                rows++;
+                on += data->label_indptr[i + 1] - data->label_indptr[i];
+            }
+        json_array_append_new(files, json_pack("{s:s,s:I,s:o}", "file", data->files[f], "rows", (json_int_t)rows,
+                                               "cardinality", sg_json_number(rows ? (double)on / (double)rows : 0)));
+    }
+    return files;
+}
+
+static int info_json(const source *s)
+{
+    sg_dataset_info i = sg_dataset_describe(s->data);
+    json_t *document = json_pack(
+        "{s:s,s:b,s:b,s:s,s:I,s:I,s:I,s:I,s:o,s:o,s:o,s:I,s:I,s:I,s:I,s:s,s:s,s:{s:I,s:I,s:I,s:I},s:o}", "format",
+        sg_data_format_name(i.format), "source_sparse", i.source_sparse, "sparse", i.sparse, "relation",
+        i.relation ? i.relation : "", "rows", (json_int_t)i.rows, "attributes", (json_int_t)i.attributes, "features",
+        (json_int_t)i.features, "labels", (json_int_t)i.labels, "cardinality", sg_json_number(i.cardinality),
+        "label_density", sg_json_number(i.label_density), "feature_density", sg_json_number(i.feature_density),
+        "unlabelled_rows", (json_int_t)i.unlabelled, "labels_never_positive", (json_int_t)i.never_positive,
+        "missing_features", (json_int_t)i.missing_features, "unknown_labels", (json_int_t)i.unknown_labels,
+        "first_label", i.first_label ? i.first_label : "", "last_label", i.last_label ? i.last_label : "",
+        "attribute_kinds", "numeric", (json_int_t)i.numeric, "binary", (json_int_t)i.binary, "nominal",
+        (json_int_t)i.nominal, "dropped", (json_int_t)i.dropped, "files", files_document(s->data));
+    if (s->divided)
+        json_object_set_new(document, "parts", parts_document(s));
+    return sg_cli_json(document, SG_EXIT_OK);
+}
+
+static void info_text(const source *s)
+{
+    sg_dataset_info i = sg_dataset_describe(s->data);
+    printf("format       %s, %s rows, kept %s\n", sg_data_format_name(i.format), i.source_sparse ? "sparse" : "dense",
+           i.sparse ? "sparse" : "dense");
+    if (i.relation && i.relation[0])
+        printf("relation     %s\n", i.relation);
+    printf("rows         %lld (%lld without a label)\n", (long long)i.rows, (long long)i.unlabelled);
+    printf("attributes   %lld (%lld numeric, %lld two-valued, %lld nominal, %lld dropped)\n", (long long)i.attributes,
+           (long long)i.numeric, (long long)i.binary, (long long)i.nominal, (long long)i.dropped);
+    printf("features     %lld, %.2f %% not zero, %lld missing values\n", (long long)i.features,
+           100 * i.feature_density, (long long)i.missing_features);
+    printf("labels       %lld, from %s to %s; %lld never positive, %lld unknown cells\n", (long long)i.labels,
+           i.first_label ? i.first_label : "-", i.last_label ? i.last_label : "-", (long long)i.never_positive,
+           (long long)i.unknown_labels);
+    printf("cardinality  %.3f   density %.4f\n", i.cardinality, i.label_density);
+    for (int p = 0; s->divided && p < 3; p++)
+        printf("%-12s %lld rows, cardinality %.3f\n", part_names[p], (long long)s->split.count[p],
+               cardinality(s->data, s->split.rows[p], s->split.count[p]));
+}
+
+static int info(sg_cli *cli)
+{
+    source s;
+    sg_error err;
+    int code = SG_EXIT_OK;
+    sg_status status = open_source(cli, &s, &err);
+    if (status != SG_OK) {
+        code = sg_cli_fail(cli, &err);
+    } else {
+        sg_cli_notes(cli, s.data);
+        if (cli->json)
+            code = info_json(&s);
+        else
+            info_text(&s);
+    }
+    release(&s);
+    return code;
+}
+
+/* ---- check */
+
+static int print_notes(const sg_cli *cli, const sg_dataset *data)
+{
+    if (!cli->json) {
+        for (int32_t i = 0; i < data->n_notes; i++)
+            printf("%-8s %s\n", data->notes[i].warning ? "warning" : "notice", data->notes[i].text);
+        printf("%lld rows, %d notes\n", (long long)data->rows, (int)data->n_notes);
+        return SG_EXIT_OK;
+    }
+    json_t *notes = json_array();
+    for (int32_t i = 0; i < data->n_notes; i++)
+        json_array_append_new(notes, json_pack("{s:b,s:s}", "warning", data->notes[i].warning, "text",
+                                               data->notes[i].text));
+    return sg_cli_json(json_pack("{s:I,s:o}", "rows", (json_int_t)data->rows, "notes", notes), SG_EXIT_OK);
+}
+
+static int check(sg_cli *cli)
+{
+    source s;
+    sg_error err;
+    sg_status status = open_source(cli, &s, &err);
+    if (status == SG_OK && sg_dataset_check(s.data) < 0)
+        status = sg_fail(&err, SG_E_MEMORY, "out of memory");
+    int code = status == SG_OK ? print_notes(cli, s.data) : sg_cli_fail(cli, &err);
+    release(&s);
+    return code;
+}
+
+/* ---- convert */
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
+static sg_status output_format(const sg_cli *cli, const char *path, sg_data_format *out, sg_error *err)
+{
+    static const struct {
+        const char *end;
+        sg_data_format format;
+    } ends[] = {{".arff", SG_DATA_ARFF},   {".arff.gz", SG_DATA_ARFF},     {".svm", SG_DATA_LIBSVM},
+                {".svm.gz", SG_DATA_LIBSVM}, {".libsvm", SG_DATA_LIBSVM}, {".libsvm.gz", SG_DATA_LIBSVM},
+                {".xc", SG_DATA_XC},       {".xc.gz", SG_DATA_XC}};
+    const char *name = sg_cli_value(cli, "to");
+    if (name)
+        return sg_data_format_parse(name, out) ? SG_OK : sg_fail(err, SG_E_CONFIG, "unknown format %s", name);
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        if (ends_with(path, ends[i].end)) {
+            *out = ends[i].format;
+            return SG_OK;
+        }
+    return sg_fail(err, SG_E_CONFIG, "the name %s does not tell a format: use --to arff, libsvm or xc", path);
+}
+
+static sg_status refuse_existing(const sg_cli *cli, const char *path, sg_error *err)
+{
+    FILE *file = sg_cli_has(cli, "force") ? NULL : fopen(path, "rb");
+    if (!file)
+        return SG_OK;
+    fclose(file);
+    return sg_fail(err, SG_E_CONFIG, "%s exists; --force replaces it", path);
+}
+
+static sg_status convert_to(const sg_cli *cli, source *s, sg_error *err)
+{
+    sg_data_format format;
+    const char *path = sg_cli_value(cli, "output");
+    memset(s, 0, sizeof *s);
+    if (!path)
+        return sg_fail(err, SG_E_CONFIG, "data convert needs -o FILE");
+    SG_TRY(output_format(cli, path, &format, err));
+    SG_TRY(refuse_existing(cli, path, err));
+    SG_TRY(open_source(cli, s, err));
+    return sg_dataset_write(s->data, path, format, err);
+}
+
+static int report_written(const sg_cli *cli, const source *s)
+{
+    const char *path = sg_cli_value(cli, "output");
+    if (cli->json)
+        return sg_cli_json(json_pack("{s:s,s:I,s:I,s:I}", "written", path, "rows", (json_int_t)s->data->rows, "features",
+                                     (json_int_t)s->data->features, "labels", (json_int_t)s->data->labels),
+                           SG_EXIT_OK);
+    sg_cli_log(cli, "written", "%s: %lld rows, %lld features, %lld labels", path, (long long)s->data->rows,
+               (long long)s->data->features, (long long)s->data->labels);
+    return SG_EXIT_OK;
+}
+
+static int convert(sg_cli *cli)
+{
+    source s;
+    sg_error err;
+    int code = convert_to(cli, &s, &err) == SG_OK ? report_written(cli, &s) : sg_cli_fail(cli, &err);
+    release(&s);
+    return code;
+}
+
+/* ---- split */
+
+static sg_status split_to(const sg_cli *cli, source *s, sg_error *err)
+{
+    const char *path = sg_cli_value(cli, "output");
+    SG_TRY(open_source(cli, s, err));
+    if (!s->divided) {
+        const sg_train_config *v = sg_config_values(s->config);
+        SG_TRY(sg_split_stratified(&s->split, s->data, v->data.fractions.at, (uint64_t)v->data.split_seed, err));
+        s->divided = true;
+    }
+    if (!path)
+        return cli->json ? SG_OK : sg_split_write(&s->split, s->data, "/dev/stdout", err);
+    SG_TRY(refuse_existing(cli, path, err));
+    return sg_split_write(&s->split, s->data, path, err);
+}
+
+static int split(sg_cli *cli)
+{
+    source s;
+    sg_error err;
+    int code = SG_EXIT_OK;
+    if (split_to(cli, &s, &err) != SG_OK)
+        code = sg_cli_fail(cli, &err);
+    else if (cli->json)
+        code = sg_cli_json(json_pack("{s:s?,s:o,s:I}", "written", sg_cli_value(cli, "output"), "parts",
+                                     parts_document(&s), "left_out", (json_int_t)s.split.unlabelled),
+                           SG_EXIT_OK);
+    else
+        sg_cli_log(cli, "split", "train %lld, validation %lld, test %lld, left out %lld", (long long)s.split.count[0],
+                   (long long)s.split.count[1], (long long)s.split.count[2], (long long)s.split.unlabelled);
+    release(&s);
+    return code;
+}
+
+const sg_verb sg_verb_data_info = {
+    .name = "data info",
+    .arguments = "[FILE...]",
+    .summary = "count rows, features and labels of a data set",
+    .description = "FILEs are read as one data set; without them the files of the configuration are, and its parts are\n"
+                   "counted too:  sealgraph data info --train a.arff.gz --labels-xml a.xml",
+    .takes = SG_TAKES_CONFIG,
+    .max_arguments = -1,
+    .run = info,
+};
+
+const sg_verb sg_verb_data_check = {
+    .name = "data check",
+    .arguments = "[FILE...]",
+    .summary = "look for oddities in a data set",
+    .description = "Constant features, labels that are never or always on, duplicate and unlabelled rows.",
+    .takes = SG_TAKES_CONFIG,
+    .max_arguments = -1,
+    .run = check,
+};
+
+static const sg_flag convert_flags[] = {
+    {"to", 0, "FORMAT", "arff|libsvm|xc", "format to write; else the name of the output tells"},
+    {NULL, 0, NULL, NULL, NULL},
+};
+
+const sg_verb sg_verb_data_convert = {
+    .name = "data convert",
+    .arguments = "[FILE...]",
+    .summary = "write a data set in another format",
+    .description = "Features are written as they enter a net (nominal attributes encoded, nothing scaled). A name that\n"
+                   "ends in .gz is compressed.",
+    .takes = SG_TAKES_CONFIG | SG_TAKES_OUTPUT,
+    .max_arguments = -1,
+    .flags = convert_flags,
+    .run = convert,
+};
+
+const sg_verb sg_verb_data_split = {
+    .name = "data split",
+    .arguments = "[FILE...]",
+    .summary = "divide the rows of a data set into train, validation and test",
+    .description = "Iterative stratification by --fractions and --split-seed. The lines `row TAB part` go to -o or to\n"
+                   "standard output; --split reads them.",
+    .takes = SG_TAKES_CONFIG | SG_TAKES_OUTPUT,
+    .max_arguments = -1,
+    .run = split,
+};
