@@ -21,7 +21,7 @@ typedef struct op_step {
 static const op_step op_steps[] = {
     BOTH(neg, NEG), BOTH(abs, ABS), BOTH(sign, SIGN), REAL(floor, FLOOR), REAL(exp, EXP), REAL(expm1, EXPM1),
     REAL(log, LOG), REAL(log1p, LOG1P), REAL(sqrt, SQRT), REAL(rsqrt, RSQRT), BOTH(square, SQUARE),
-    REAL(reciprocal, RECIPROCAL), REAL(sin, SIN), REAL(cos, COS), REAL(tanh, TANH), REAL(erf, ERF),
+    REAL(reciprocal, RECIPROCAL), REAL(sin, SIN), REAL(cos, COS), REAL(tanh, TANH), REAL(erf, ERF), REAL(erfc, ERFC),
     REAL(sigmoid, SIGMOID), REAL(log_sigmoid, LOG_SIGMOID), REAL(softplus, SOFTPLUS), BOTH(relu, RELU),
     REAL(leaky_relu, LEAKY_RELU), REAL(elu, ELU), REAL(clip, CLIP), REAL(is_finite, IS_FINITE),
     REAL(logical_not, LOGICAL_NOT), BOTH(add, ADD), BOTH(sub, SUB), BOTH(mul, MUL), REAL(div, DIV), REAL(pow, POW),
