@@ -1,0 +1,265 @@
+/* fusion_test.c - random elementwise graphs with broadcasting, row sums and draws: fused and unfused on the cpu, with several
+ * numbers of threads, against the reference backend. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/ops.h"
+#include "runtime/runtime.h"
+#include "tests/support/graph_run.h"
+
+enum { MOST = 64, MOST_INPUTS = 12, MOST_RESULTS = 12 };
+
+/* ---- random graphs */
+
+typedef struct maker {
+    uint64_t seed;
+    int64_t drawn;
+    sg_graph *graph;
+    sg_scope scope;
+    sg_shape space;
+    sg_value real[MOST], exact[MOST];    /* exact: the same number in float and double, safe to compare */
+    int32_t n_real, n_exact, n_in, n_results;
+    char names[MOST_INPUTS][8];
+    bool draws;
+} maker;
+
+static int32_t pick(maker *m, int32_t n) { return (int32_t)(test_uniform(m->seed, m->drawn++) * n); }
+
+static void add_real(maker *m, sg_value v)
+{
+    if (m->n_real < MOST)
+        m->real[m->n_real++] = v;
+}
+
+static sg_value any_real(maker *m) { return m->real[pick(m, m->n_real)]; }
+static sg_value any_exact(maker *m) { return m->exact[pick(m, m->n_exact)]; }
+
+static void add_input(maker *m, bool full)
+{
+    sg_shape shape = sg_shape_scalar();
+    int32_t skip = full ? 0 : pick(m, m->space.rank + 1);
+    for (int32_t i = skip; i < m->space.rank; i++)
+        shape.dim[shape.rank++] = full || pick(m, 3) ? m->space.dim[i] : 1;
+    snprintf(m->names[m->n_in], sizeof m->names[0], "x%d", m->n_in);
+    sg_value x = sg_input(m->graph, m->names[m->n_in++], SG_F32, shape);
+    m->exact[m->n_exact++] = x;
+    add_real(m, x);
+}
+
+static sg_value bounded(sg_value x) { return sg_clip(x, -4, 4); }
+
+static sg_value random_unary(maker *m)
+{
+    sg_value x = any_real(m);
+    switch (pick(m, 18)) {
+    case 0: return sg_neg(x);
+    case 1: return sg_abs(x);
+    case 2: return sg_exp(bounded(x));
+    case 3: return sg_log(sg_add_scalar(sg_square(x), 0.5));
+    case 4: return sg_tanh(x);
+    case 5: return sg_sigmoid(x);
+    case 6: return sg_softplus(x);
+    case 7: return sg_log_sigmoid(x);
+    case 8: return sg_relu(x);
+    case 9: return sg_erf(x);
+    case 10: return sg_sin(bounded(x));
+    case 11: return sg_sqrt(sg_abs(sg_add_scalar(sg_square(x), 0.1)));
+    case 12: return sg_reciprocal(sg_add_scalar(sg_square(x), 1));
+    case 13: return sg_leaky_relu(x, 0.125);
+    case 14: return sg_elu(bounded(x), 0.5);
+    case 15: return sg_expm1(bounded(x));
+    case 16: return sg_log1p(sg_square(x));
+    default: return sg_stop_gradient(sg_cos(bounded(x)));
+    }
+}
+
+static sg_value random_binary(maker *m)
+{
+    sg_value x = bounded(any_real(m)), y = bounded(any_real(m)), a = any_exact(m), b = any_exact(m);
+    switch (pick(m, 12)) {
+    case 0: return sg_add(x, y);
+    case 1: return sg_sub(x, y);
+    case 2: return sg_mul(x, y);
+    case 3: return sg_div(x, sg_add_scalar(sg_square(y), 1));
+    case 4: return sg_maximum(x, y);
+    case 5: return sg_minimum(x, y);
+    case 6: return sg_where(sg_less(a, b), x, y);
+    case 7: return sg_cast(sg_logical_and(sg_greater_equal(a, b), sg_not_equal(a, x)), SG_F32);
+    case 8: return sg_where(sg_logical_or(sg_equal(a, b), sg_is_finite(x)), x, sg_fill_like(y, 0.25));
+    case 9: return sg_add(x, sg_cast(sg_cast(sg_floor(sg_mul_scalar(a, 8)), SG_I32), SG_F32));
+    case 10: return sg_mul(x, sg_broadcast_like(sg_add_scalar(a, 1), sg_add(a, b)));
+    default: return sg_xlogy(sg_abs(x), sg_add_scalar(sg_square(y), 0.5));
+    }
+}
+
+static sg_value random_special(maker *m)
+{
+    sg_value x = any_real(m);
+    int32_t rank = sg_rank_of(x);
+    switch (pick(m, 4)) {
+    case 0: return rank ? sg_expand_dims(sg_mul_scalar(sg_sum(bounded(x), -1), 0.01), -1) : x;
+    case 1: return sg_mul_scalar(sg_sum_all(bounded(x)), 0.001);
+    case 2: return m->draws ? sg_bernoulli(m->scope, sg_sigmoid(any_exact(m))) : sg_square(bounded(x));
+    default: return m->draws ? sg_normal_like(m->scope, x) : sg_sign(any_exact(m));
+    }
+}
+
+static void add_result(maker *m, sg_value v)
+{
+    char name[16];
+    snprintf(name, sizeof name, "y%d", m->n_results);
+    if (m->n_results < MOST_RESULTS && m->n_results++ < MOST_RESULTS)
+        sg_result(m->graph, name, v);
+}
+
+static void make_graph(maker *m, int32_t steps)
+{
+    add_input(m, true);
+    for (int32_t k = 0; k < 4; k++)
+        add_input(m, false);
+    for (int32_t k = 0; k < steps; k++) {
+        int32_t kind = pick(m, 8);
+        sg_value v = kind < 3 ? random_unary(m) : kind < 7 ? random_binary(m) : random_special(m);
+        add_real(m, v);
+        if (pick(m, 5) == 0)
+            add_result(m, v);
+    }
+    add_result(m, m->real[m->n_real - 1]);
+    add_result(m, sg_sum(sg_mul(bounded(m->real[m->n_real - 1]), m->real[0]), -1));
+    sg_value wide = sg_add(bounded(m->real[m->n_real - 2]), m->real[0]);
+    add_result(m, sg_less(m->exact[1], m->exact[0]));
+    add_result(m, sg_sum_all(sg_tanh(wide)));
+}
+
+/* ---- running */
+
+typedef struct outcome {
+    double *data[MOST_RESULTS];
+    int64_t count[MOST_RESULTS];
+} outcome;
+
+static void run(maker *m, const char *backend, int32_t threads, bool no_fusion, outcome *out)
+{
+    sg_error err = {0};
+    sg_session *session;
+    sg_plan *plan;
+    sg_session_options options = {sizeof options, .backend = backend, .threads = threads, .no_fusion = no_fusion};
+    sg_store *store = sg_store_copy(m->scope.store, strcmp(backend, "reference") == 0 ? SG_F64 : SG_F32);
+    if (sg_session_new(&session, store, &options, &err) != SG_OK || sg_plan_new(&plan, session, m->graph, &err) != SG_OK)
+        fail_msg("seed %d: %s", (int)m->seed, err.text);
+    for (int32_t k = 0; k < m->n_in; k++) {
+        int64_t n = sg_shape_count(sg_plan_input_shape(plan, m->names[k]));
+        double *x = sg_calloc(n + 1, sizeof *x);
+        for (int64_t i = 0; i < n; i++)
+            x[i] = (float)(4 * test_uniform(1000 + m->seed, k * 1000003 + i) - 2);
+        assert_int_equal(sg_plan_feed(plan, m->names[k], x, n, &err), SG_OK);
+        sg_free(x);
+    }
+    for (int32_t again = 0; again < 2; again++)
+        if (sg_plan_run(plan, &err) != SG_OK)
+            fail_msg("seed %d: %s", (int)m->seed, err.text);
+    for (int32_t k = 0; k < m->n_results; k++) {
+        char name[16];
+        snprintf(name, sizeof name, "y%d", k);
+        out->count[k] = sg_shape_count(sg_plan_result_shape(plan, name));
+        out->data[k] = sg_calloc(out->count[k] + 1, sizeof(double));
+        assert_int_equal(sg_plan_fetch(plan, name, out->data[k], out->count[k], &err), SG_OK);
+    }
+    sg_plan_free(plan);
+    sg_session_free(session);
+    sg_store_free(store);
+}
+
+static void release(outcome *o)
+{
+    for (int32_t k = 0; k < MOST_RESULTS; k++)
+        sg_free(o->data[k]);
+    memset(o, 0, sizeof *o);
+}
+
+static void compare(const maker *m, const char *what, const outcome *a, const outcome *b, double tolerance)
+{
+    for (int32_t k = 0; k < m->n_results; k++)
+        for (int64_t i = 0; i < a->count[k]; i++) {
+            double x = a->data[k][i], y = b->data[k][i], size = fmax(1, fabs(y));
+            bool same = tolerance == 0 ? memcmp(&x, &y, sizeof x) == 0 : fabs(x - y) <= tolerance * size;
+            if (!same && !(isnan(x) && isnan(y)))
+                fail_msg("seed %d, %s: result %d element %lld is %.9g, not %.9g", (int)m->seed, what, k, (long long)i, x, y);
+        }
+}
+
+static void check_graph(uint64_t seed, sg_shape space, int32_t steps, bool draws)
+{
+    maker m = {.seed = seed, .space = space, .draws = draws, .graph = sg_graph_new()};
+    sg_store *store = sg_store_new(SG_F32);
+    m.scope = sg_scope_root(m.graph, store);
+    sg_rng_seed(store, seed, 7);
+    make_graph(&m, steps);
+    sg_store_initialise(store, 1);
+    outcome expected = {0}, one = {0}, now = {0};
+    run(&m, "reference", 1, false, &expected);
+    run(&m, "cpu", 1, true, &now);
+    compare(&m, "unfused against reference", &now, &expected, 2e-4);
+    release(&now);
+    run(&m, "cpu", 1, false, &one);
+    compare(&m, "fused against reference", &one, &expected, 2e-4);
+    for (int32_t threads = 2; threads <= 3; threads++) {
+        run(&m, "cpu", threads, false, &now);
+        compare(&m, "threads", &now, &one, 0);
+        release(&now);
+    }
+    release(&one);
+    release(&expected);
+    sg_graph_free(m.graph);
+    sg_store_free(store);
+}
+
+static void test_random_chains(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = {1, 3, 7, 33, 159, 1600};
+    for (uint64_t seed = 0; seed < 150; seed++) {
+        int64_t dim[3];
+        int32_t rank = 1 + (int32_t)(test_uniform(77, (int64_t)seed) * 3);
+        for (int32_t i = 0; i < rank; i++) {
+            int32_t top = i == rank - 1 ? 6 : rank == 3 ? 3 : 5;
+            dim[i] = sizes[(int)(test_uniform(78 + (uint64_t)i, (int64_t)seed) * top)];
+        }
+        check_graph(seed, sg_shape_make(rank, dim), 6 + (int32_t)(seed % 25), seed % 2 == 0);
+    }
+}
+
+static void test_empty_spaces(void **state)
+{
+    (void)state;
+    check_graph(500, SG_SHAPE(0), 12, true);
+    check_graph(501, SG_SHAPE(3, 0), 12, true);
+    check_graph(502, SG_SHAPE(0, 5), 12, true);
+    check_graph(503, SG_SHAPE(2, 0, 3), 20, false);
+}
+
+static void test_long_rows(void **state)
+{
+    (void)state;
+    check_graph(600, SG_SHAPE(3, 40000), 15, true);
+    check_graph(601, SG_SHAPE(100000), 15, true);
+    check_graph(602, SG_SHAPE(40000, 3), 15, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_chains),
+        cmocka_unit_test(test_empty_spaces),
+        cmocka_unit_test(test_long_rows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
