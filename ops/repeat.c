@@ -2,8 +2,8 @@
  *
  *   (s_0, e_0) given;   (s_{t+1}, e_{t+1}) = body(s_t, e_t, captures),   t = 0..n-1;   outputs (s_n, e_n)
  *
- * with s the explicit states and e the store entries that the body assigns. Derivatives stop at the node; a loop that must
- * be differentiated is unrolled, and is then plain nodes. */
+ * with s the explicit states and e the store entries that the body assigns. The node has no derivative rule: a loop that
+ * must be differentiated is unrolled, and is then plain nodes. */
 #include "ops/repeat_internal.h"
 
 #include "ops/ops_internal.h"
@@ -80,8 +80,6 @@ static sg_status check_next(const sg_infer_args *a, sg_graph *body, int32_t stat
     sg_value inner = inner_value(body, states, k), next = next_value(body, states, k);
     const char *kind = k < states ? "state" : "assigned entry";
     int32_t place = k < states ? k : k - states;
-    if (sg_is_none(next))
-        return sg_infer_fail(a, SG_E_GRAPH, "the loop body gives no next value of %s %d", kind, place);
     char from[SG_SHAPE_TEXT], to[SG_SHAPE_TEXT];
     if (!sg_shape_equal(sg_shape_of(inner), sg_shape_of(next)))
         return sg_infer_fail(a, SG_E_SHAPE, "%s %d enters an iteration as %s and leaves it as %s", kind, place,
@@ -100,7 +98,7 @@ static sg_status infer(const sg_infer_args *a)
     if (a->attr[SG_REPEAT_N].i < 1)
         return sg_infer_fail(a, SG_E_ARGUMENT, "the number of iterations must not be negative");
     if (states < 0 || states != sg_result_count(body) || a->n_in != sg_body_input_count(body) || states > a->n_in)
-        return sg_infer_fail(a, SG_E_GRAPH, "the loop body has %d inputs and %d results for %d operands and %lld states",
+        return sg_infer_fail(a, SG_E_GRAPH, "the loop body has %d inputs, %d results; the node %d operands, %lld states",
                              sg_body_input_count(body), sg_result_count(body), a->n_in, (long long)states);
     int64_t outputs = states + sg_body_entry_count(body);
     if (outputs == 0)
@@ -112,7 +110,7 @@ static sg_status infer(const sg_infer_args *a)
     for (int32_t k = 0; k < (int32_t)outputs; k++) {
         int32_t j = output_input(body, (int32_t)states, k);
         if (j < 0)
-            return sg_infer_fail(a, SG_E_GRAPH, "assigned entry %d is not an input of the loop body", k - (int32_t)states);
+            return sg_infer_fail(a, SG_E_GRAPH, "assigned entry %d does not enter the loop body", k - (int32_t)states);
         SG_TRY(check_next(a, body, (int32_t)states, k));
         a->out_shape[k] = a->in_shape[j];
         a->out_dtype[k] = a->in_dtype[j];
@@ -143,7 +141,10 @@ static void build_body(sg_graph *body, sg_body_fn fn, void *user, const sg_value
     for (int32_t k = 0; k < n_state; k++) {
         char name[32];
         snprintf(name, sizeof name, "state%d", k);
-        sg_result(body, name, next[k]);
+        if (sg_is_none(next[k]))
+            sg_graph_fail(body, SG_E_GRAPH, inner[k], "the loop body gives no next value of state %d", k);
+        else
+            sg_result(body, name, next[k]);
     }
 }
 
