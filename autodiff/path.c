@@ -12,8 +12,8 @@ static bool shape_only(const sg_op *op, int32_t k)
     return k < 32 && (op->shape_only >> k & 1);
 }
 
-/* Nodes whose outputs never carry a derivative. A loop stays in: reaching it is an error, not a zero. */
-static bool blocks(const sg_node *node)
+/* A loop stays in: reaching it is an error, not a zero. */
+bool sg_path_blocks(const sg_node *node)
 {
     return (node->op->flags & (SG_OP_ZERO_GRAD | SG_OP_STOP)) && !sg_is_loop(node);
 }
@@ -56,7 +56,7 @@ static void collect(walk *w, const sg_value *y, int32_t n_y)
         visit(w, y[k].id);
     for (int32_t i = 0; i < path->n_nodes; i++) {
         const sg_node *node = sg_node_at(w->graph, path->nodes[i]);
-        if (blocks(node))
+        if (sg_path_blocks(node))
             continue;
         for (int32_t k = 0; k < node->n_in; k++)
             if (!shape_only(node->op, k))
@@ -65,19 +65,39 @@ static void collect(walk *w, const sg_value *y, int32_t n_y)
     qsort(path->nodes, (size_t)path->n_nodes, sizeof *path->nodes, by_index);
 }
 
-static void mark_dependence(sg_path *path, sg_graph *graph)
+static bool mark_loop(sg_path *path, const sg_node *node)
+{
+    bool *in = sg_calloc(node->n_in + 1, sizeof *in), *out = sg_calloc(node->n_out + 1, sizeof *out);
+    bool good = in && out;
+    for (int32_t k = 0; good && k < node->n_in; k++)
+        in[k] = sg_path_enters(path, node, k);
+    good = good && sg_loop_depends(node, in, out);
+    for (int32_t j = 0; good && j < node->n_out; j++)
+        path->depends[node->out + j] = out[j];
+    sg_free(in);
+    sg_free(out);
+    return good;
+}
+
+static bool mark_dependence(sg_path *path, sg_graph *graph)
 {
     for (int32_t i = 0; i < path->n_nodes; i++) {
         const sg_node *node = sg_node_at(graph, path->nodes[i]);
         bool any = false;
         for (int32_t k = 0; k < node->n_in && !any; k++)
             any = sg_path_enters(path, node, k);
-        if (!any || blocks(node))
+        if (!any || sg_path_blocks(node))
             continue;
+        if (sg_is_loop(node)) {
+            if (!mark_loop(path, node))
+                return false;
+            continue;
+        }
         for (int32_t j = 0; j < node->n_out; j++)
             if (sg_dtype_is_real(sg_dtype_of(sg_value_at(graph, node->out + j))))
                 path->depends[node->out + j] = true;
     }
+    return true;
 }
 
 bool sg_path_find(sg_path *path, sg_graph *graph, const sg_value *y, int32_t n_y, const sg_value *x, int32_t n_x,
@@ -97,10 +117,10 @@ bool sg_path_find(sg_path *path, sg_graph *graph, const sg_value *y, int32_t n_y
             path->is_x[x[i].id] = path->depends[x[i].id] = true;
         }
         collect(&w, y, n_y);
-        mark_dependence(path, graph);
-    } else {
-        sg_graph_fail(graph, SG_E_MEMORY, y[0], "out of memory while differentiating a graph of %d nodes", (int)n_nodes);
+        ok = mark_dependence(path, graph);
     }
+    if (!ok)
+        sg_graph_fail(graph, SG_E_MEMORY, y[0], "out of memory while differentiating a graph of %d nodes", (int)n_nodes);
     sg_free(w.seen);
     return ok;
 }

@@ -22,4 +22,11 @@ void sg_path_free(sg_path *path);
 /* Does a derivative enter input k of the node: is it real, read for more than its shape, and dependent? */
 bool sg_path_enters(const sg_path *path, const sg_node *node, int32_t k);
 
+/* Nodes whose outputs never carry a derivative. */
+bool sg_path_blocks(const sg_node *node);
+
+/* For a loop: which outputs depend on the marked inputs (in: by node input, out: by node output), seen through the body. False if
+ * out of memory. */
+bool sg_loop_depends(const sg_node *node, const bool *in, bool *out);
+
 #endif

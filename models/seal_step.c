@@ -67,12 +67,12 @@ static void update(sg_scope net, sg_value loss, double clip, const sg_adam_optio
     sg_adam_step(sg_scope_sub(net, "adam"), p, g, n, learning_rate(net), adam);
 }
 
-/* One loss-net update: candidates from the task-net as it is, gold first; the gradient is taken with respect to the loss-net
- * alone, for which candidates and noise are constants. state: sum of losses so far. */
+/* One loss-net update: candidates from the task-net, gold first. The task-net is held constant: neither this loss nor, through
+ * the updated loss-net, the task-net's own loss sees where the candidates came from. state: sum of losses so far. */
 static void energy_update(void *user, sg_graph *graph, const sg_value *state, sg_value *next)
 {
     step s = in_graph(user, graph);
-    sg_value z = sg_mlc_task(s.task, s.x, &s.o->task, true);                                              /* [B, L] */
+    sg_value z = sg_stop_gradient(sg_mlc_task(s.task, s.x, &s.o->task, true));                            /* [B, L] */
     sg_value p = sg_tile_axis(sg_sigmoid(z), 1, s.o->samples);                                            /* [B, K, L] */
     sg_value drawn = mask(&s, sg_bernoulli(s.task, p), 1);
     sg_value candidates = sg_concat((sg_value[]){sg_expand_dims(mask(&s, s.y, -1), 1), drawn}, 2, 1);
