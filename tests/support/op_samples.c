@@ -208,6 +208,8 @@ static sg_csr csr_of(const sg_value *in)
     return (sg_csr){in[0], in[1], in[2], in[3], in[4], in[5]};
 }
 
+BUILD(exp_large, sg_exp(in[0]))
+BUILD(mul_large, sg_mul(in[0], in[1]))
 BUILD(csr_matmul, sg_csr_matmul(csr_of(in), in[6]))
 BUILD(csr_t_matmul, sg_csr_t_matmul(csr_of(in), in[6]))
 BUILD(csr_sddmm, sg_csr_sddmm(csr_of(in), in[6], in[7]))
@@ -424,6 +426,25 @@ static const op_sample written[] = {
     {"adam", "decoupled", "[3, 5]", 6, 3, {ADAM_INPUTS(S2, 3, 5)}, .build = adamw},
     {"adam", "l2", "[33]", 6, 3, {ADAM_INPUTS(S1, 33)}, .build = adam_l2},
     {"adam", "empty", "[0]", 6, 3, {ADAM_INPUTS(S1, 0)}, .build = adamw},
+    {"exp", "large", "[301, 257]", 1, 1, {REAL(S2(301, 257), -2, 1)}, .build = exp_large, .large = true},
+    {"mul", "large", "[301, 257]", 2, 1, {REAL(S2(301, 257), -1, 1), REAL(S1(257), -1, 1)}, .build = mul_large, .large = true},
+    {"sum", "large, last", "[301]", 1, 1, {REAL(S2(301, 257), -1, 1)}, .build = sum_last, .large = true},
+    {"sum", "large, first", "[1, 257]", 1, 1, {REAL(S2(301, 257), -1, 1)}, .build = sum_first_keep, .large = true},
+    {"sum", "large, all", "[]", 1, 1, {REAL(S2(301, 257), -1, 1)}, .build = sum_all, .large = true},
+    {"softmax", "large", "[301, 257]", 1, 1, {REAL(S2(301, 257), -2, 2)}, .build = softmax_last, .large = true},
+    {"logsumexp", "large", "[301]", 1, 1, {REAL(S2(301, 257), -2, 2)}, .build = logsumexp_last, .large = true},
+    {"softmax_cross_entropy", "large", "[301]", 2, 1, {REAL(S2(301, 257), -2, 2), INDEX(S1(301), 0, 257)},
+     .build = cross_entropy, .large = true},
+    {"matmul", "large", "[301, 131]", 2, 1, {REAL(S2(301, 257), -0.2, 0.2), REAL(S2(257, 131), -0.2, 0.2)},
+     .build = matmul, .large = true},
+    {"matmul", "large, nt", "[301, 131]", 2, 1, {REAL(S2(301, 257), -0.2, 0.2), REAL(S2(131, 257), -0.2, 0.2)},
+     .build = matmul_nt, .large = true},
+    {"gather", "large", "[3001, 33]", 2, 1, {REAL(S2(101, 33), -0.2, 0.2), INDEX(S1(3001), 0, 101)}, .build = gather, .large = true},
+    {"scatter_rows", "large", "[101, 33]", 3, 1,
+     {REAL(S2(3001, 33), -0.2, 0.2), INDEX(S1(3001), 0, 101), MODEL(S2(101, 33))}, .build = scatter_rows, .large = true},
+    {"transpose", "large", "[257, 301]", 1, 1, {REAL(S2(301, 257), -1, 1)}, .build = transpose_2d, .large = true},
+    {"uniform_like", "large dropout", "[301, 257]", 1, 1, {REAL(S2(301, 257), -1, 1)}, .build = dropout, .large = true},
+    {"adam", "large", "[301, 257]", 6, 3, {ADAM_INPUTS(S2, 301, 257)}, .build = adamw, .large = true},
     {"repeat", "", "[3]", 2, 1, {REAL(S1(3), -1, 1), REAL(S1(3), -1, 1)}, .build = repeat, .flat = true},
 };
 

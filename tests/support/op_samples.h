@@ -41,6 +41,7 @@ struct op_sample {
     sg_value (*binary)(sg_value, sg_value);
     bool flat;                   /* not differentiated: derivative zero, or none defined */
     bool reference_only;         /* uses a dtype that only the reference backend has */
+    bool large;                  /* enough work for several threads; not checked against differences */
 };
 
 int32_t op_sample_count(void);
