@@ -1,0 +1,56 @@
+# A thin front to CMake: each target does the set-up it needs.
+#
+#   make              the program, build/sealgraph
+#   make demo         cross-entropy and SEAL-dynamic side by side on generated data, under a minute
+#   make test         all tests
+#   make bench        times of the training step and of single operators
+#   make bench-peers  the same step in JAX and PyTorch beside it (installs them under build/)
+#   make asan         the tests under the address and undefined-behaviour sanitizers
+#   make install      to PREFIX (default /usr/local)
+
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+
+.PHONY: all setup demo test bench bench-peers asan debug format check-format install clean
+
+all: setup
+	@cmake --preset release >build/cmake.log || { cat build/cmake.log; exit 1; }
+	@cmake --build build -j $(JOBS)
+
+setup:
+	@sh cmake/setup.sh
+
+demo: all
+	@build/sealgraph demo
+
+test: all
+	@ctest --test-dir build --output-on-failure -j $(JOBS)
+
+bench: all
+	@build/sealgraph bench step
+	@build/sealgraph bench ops
+
+bench-peers: all
+	@sh benchmarks/peers/run.sh
+
+asan: setup
+	@cmake --preset asan
+	@cmake --build build-asan -j $(JOBS)
+	@ctest --test-dir build-asan --output-on-failure -j $(JOBS)
+
+debug: setup
+	@cmake --preset debug
+	@cmake --build build-debug -j $(JOBS)
+
+format:
+	@sh cmake/format.sh -i
+
+check-format:
+	@sh cmake/format.sh --dry-run -Werror
+
+install: all
+	@cmake --install build --prefix $(PREFIX)
+
+clean:
+	@rm -rf build-asan build-debug
+	@find build -mindepth 1 -maxdepth 1 ! -name deps ! -name venv -exec rm -rf {} +
