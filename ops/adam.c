@@ -1,6 +1,6 @@
-/* adam.c - the Adam step (Kingma and Ba 2015), with decoupled weight decay (Loshchilov and Hutter 2019, algorithm 2) or with
- * L2 added to the gradient. A composite: one kernel a parameter where a backend has it, and the decomposition otherwise and
- * for derivatives through the update. */
+/* adam.c - the Adam step (Kingma and Ba 2015), with decoupled weight decay (Loshchilov and Hutter 2019, algorithm 2)
+ * or with L2 added to the gradient. A composite: one kernel a parameter where a backend has it, and the
+ * decomposition otherwise and for derivatives through the update. */
 #include "ops/ops_internal.h"
 
 #include <math.h>
@@ -39,10 +39,7 @@ static sg_status adam_infer(const sg_infer_args *args)
 }
 
 /* 1 - beta^t as -expm1(t log beta): at t = 1 and beta = 0.999 the difference would lose three digits. */
-static double correction_64(double beta, double t)
-{
-    return beta == 0 ? 1 : -expm1(t * log(beta));
-}
+static double correction_64(double beta, double t) { return beta == 0 ? 1 : -expm1(t * log(beta)); }
 
 static void adam_eval(const sg_eval_args *args)
 {
@@ -68,9 +65,9 @@ static sg_value correction(double beta, sg_value t)
     return beta == 0 ? sg_number(t, 1) : sg_neg(sg_expm1(sg_mul_scalar(t, log(beta))));
 }
 
-/* sqrt(x) with derivative 0 at x = 0. There the second moment and the gradient vanish together: as a function of g it is
- * c |g|, whose derivative at 0 is 0 by the convention for abs, while the chain rule would give inf * 0. The inner `where`
- * keeps the infinite slope out of the higher derivatives too. */
+/* sqrt(x) with derivative 0 at x = 0. There the second moment and the gradient vanish together: as a function of g
+ * it is c |g|, whose derivative at 0 is 0 by the convention for abs, while the chain rule would give inf * 0. The
+ * inner `where` keeps the infinite slope out of the higher derivatives too. */
 static sg_value guarded_sqrt(sg_value x)
 {
     sg_value zero = sg_equal(x, sg_number(x, 0));
@@ -108,7 +105,8 @@ static sg_cost adam_cost(const sg_cost_args *args)
 
 const sg_op sg_op_adam = {
     .name = "adam",
-    .summary = "m = b1 m + (1-b1) g, v = b2 v + (1-b2) g^2, p -= lr (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + eps) + decay",
+    .summary =
+        "m = b1 m + (1-b1) g, v = b2 v + (1-b2) g^2, p -= lr (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + eps) + decay",
     .n_in = N_IN,
     .n_out = 3,
     .flags = SG_OP_COMPOSITE,

@@ -40,12 +40,6 @@ static void div_vjp(const sg_vjp_args *args)
 }
 SG_BINARY_OP(div, "a / b", 0, 1, sg_infer_binary, div_eval, div_vjp)
 
-sg_value sg_add_scalar(sg_value x, double c)
-{
-    return sg_add(x, sg_number(x, c));
-}
+sg_value sg_add_scalar(sg_value x, double c) { return sg_add(x, sg_number(x, c)); }
 
-sg_value sg_mul_scalar(sg_value x, double c)
-{
-    return sg_mul(x, sg_number(x, c));
-}
+sg_value sg_mul_scalar(sg_value x, double c) { return sg_mul(x, sg_number(x, c)); }

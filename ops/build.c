@@ -27,10 +27,7 @@ sg_value sg_build_op(const sg_op *op, const sg_value *in, int32_t n_in, const sg
     return graph ? sg_build(graph, op, in, n_in, attr) : SG_NONE;
 }
 
-sg_value sg_build_unary(const sg_op *op, sg_value x)
-{
-    return sg_build_op(op, &x, 1, NULL);
-}
+sg_value sg_build_unary(const sg_op *op, sg_value x) { return sg_build_op(op, &x, 1, NULL); }
 
 sg_value sg_build_binary(const sg_op *op, sg_value a, sg_value b)
 {

@@ -23,21 +23,12 @@ static void cast_vjp(const sg_vjp_args *args)
         args->gin[0] = sg_cast(args->gout[0], from);
 }
 
-static void cast_jvp(const sg_jvp_args *args)
-{
-    args->tout[0] = sg_cast(args->tin[0], sg_dtype_of(args->out[0]));
-}
+static void cast_jvp(const sg_jvp_args *args) { args->tout[0] = sg_cast(args->tin[0], sg_dtype_of(args->out[0])); }
 
 /* Toward zero, saturating at the ends of the range; NaN gives 0. */
-static double to_i32(double x)
-{
-    return isnan(x) ? 0 : trunc(fmin(fmax(x, INT32_MIN), INT32_MAX));
-}
+static double to_i32(double x) { return isnan(x) ? 0 : trunc(fmin(fmax(x, INT32_MIN), INT32_MAX)); }
 
-static double convert(double x, sg_dtype to)
-{
-    return to == SG_BOOL ? x != 0 : to == SG_I32 ? to_i32(x) : x;
-}
+static double convert(double x, sg_dtype to) { return to == SG_BOOL ? x != 0 : to == SG_I32 ? to_i32(x) : x; }
 
 SG_EVAL_UNARY(cast_eval, convert(x, args->out_dtype[0]))
 const sg_op sg_op_cast = {
@@ -72,7 +63,4 @@ const sg_op sg_op_stop_gradient = {
     .eval = stop_gradient_eval,
 };
 
-sg_value sg_stop_gradient(sg_value x)
-{
-    return sg_build_unary(&sg_op_stop_gradient, x);
-}
+sg_value sg_stop_gradient(sg_value x) { return sg_build_unary(&sg_op_stop_gradient, x); }

@@ -1,4 +1,5 @@
-/* compare.c - comparisons and logic. BOOL results, zero derivative. A comparison with NaN is false, but for not_equal. */
+/* compare.c - comparisons and logic. BOOL results, zero derivative. A comparison with NaN is false, but for
+ * not_equal. */
 #include "ops/ops_internal.h"
 
 #include <math.h>
@@ -31,10 +32,7 @@ const sg_op sg_op_logical_not = {
     .eval = logical_not_eval,
 };
 
-sg_value sg_logical_not(sg_value x)
-{
-    return sg_build_unary(&sg_op_logical_not, x);
-}
+sg_value sg_logical_not(sg_value x) { return sg_build_unary(&sg_op_logical_not, x); }
 
 static sg_status is_finite_infer(const sg_infer_args *args)
 {
@@ -54,7 +52,4 @@ const sg_op sg_op_is_finite = {
     .eval = is_finite_eval,
 };
 
-sg_value sg_is_finite(sg_value x)
-{
-    return sg_build_unary(&sg_op_is_finite, x);
-}
+sg_value sg_is_finite(sg_value x) { return sg_build_unary(&sg_op_is_finite, x); }

@@ -23,10 +23,7 @@ const sg_op sg_op_gelu = {
     .eval = gelu_eval,
 };
 
-sg_value sg_gelu(sg_value x)
-{
-    return sg_build_unary(&sg_op_gelu, x);
-}
+sg_value sg_gelu(sg_value x) { return sg_build_unary(&sg_op_gelu, x); }
 
 /* x (1 + tanh u) / 2 = x s(2u) with u = sqrt(2 / pi) (x + 0.044715 x^3). The cube sees x clipped to +-SATURATED: there
  * s(2u) is 0 or 1 to the last bit in every precision, its slope is 0, and x^3 can no longer overflow into inf * 0. */
@@ -60,7 +57,4 @@ const sg_op sg_op_gelu_tanh = {
     .eval = gelu_tanh_eval,
 };
 
-sg_value sg_gelu_tanh(sg_value x)
-{
-    return sg_build_unary(&sg_op_gelu_tanh, x);
-}
+sg_value sg_gelu_tanh(sg_value x) { return sg_build_unary(&sg_op_gelu_tanh, x); }

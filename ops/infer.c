@@ -65,7 +65,8 @@ sg_status sg_broadcast_inputs(const sg_infer_args *args, sg_shape *out)
 sg_status sg_require_axis(const sg_infer_args *args, int32_t rank, int64_t axis, int32_t *out)
 {
     if (axis < -(int64_t)rank || axis >= rank)
-        return sg_infer_fail(args, SG_E_ARGUMENT, "axis %lld is outside a shape of rank %d", (long long)axis, (int)rank);
+        return sg_infer_fail(args, SG_E_ARGUMENT, "axis %lld is outside a shape of rank %d", (long long)axis,
+                             (int)rank);
     *out = (int32_t)(axis < 0 ? axis + rank : axis);
     return SG_OK;
 }

@@ -1,6 +1,6 @@
-/* location.h - each builder as a macro that first records the caller's file and line, so that an error names the line of
- * the model that built the node. The names inside the expansion are not expanded again, and a builder's name without
- * parentheses is still the function. Included by ops.h. */
+/* location.h - each builder as a macro that first records the caller's file and line, so that an error names the
+ * line of the model that built the node. The names inside the expansion are not expanded again, and a builder's name
+ * without parentheses is still the function. Included by ops.h. */
 #ifndef SG_LOCATION_H
 #define SG_LOCATION_H
 

@@ -29,10 +29,7 @@ static void bce_vjp(const sg_vjp_args *args)
         args->gin[1] = sg_neg(sg_mul(g, z));
 }
 
-static double bce_64(double z, double y)
-{
-    return (z > 0 ? z * (1 - y) : -z * y) + log1p(exp(-fabs(z)));
-}
+static double bce_64(double z, double y) { return (z > 0 ? z * (1 - y) : -z * y) + log1p(exp(-fabs(z))); }
 
 SG_EVAL_BINARY(bce_eval, bce_64(a, b))
 
@@ -55,18 +52,15 @@ const sg_op sg_op_bce_with_logits = {
     .cost = bce_cost,
 };
 
-sg_value sg_bce_with_logits(sg_value z, sg_value y)
-{
-    return sg_build_binary(&sg_op_bce_with_logits, z, y);
-}
+sg_value sg_bce_with_logits(sg_value z, sg_value y) { return sg_build_binary(&sg_op_bce_with_logits, z, y); }
 
 /* ---- softmax_cross_entropy: logsumexp(z) - z[target] along the last axis; 0 where the target is -1 (ignored).
  *
- * d/dz = softmax(z) - onehot(target), and 0 for ignored rows. A class may have z = -inf: the target's logit is picked with
- * `where`, not by a product with the one-hot row, so that 0 * -inf does not arise. */
+ * d/dz = softmax(z) - onehot(target), and 0 for ignored rows. A class may have z = -inf: the target's logit is
+ * picked with `where`, not by a product with the one-hot row, so that 0 * -inf does not arise. */
 typedef struct sg_target {
-    sg_value kept;               /* BOOL [...]: the target is not -1 */
-    sg_value hot;                /* one-hot rows [..., C] of the target, of class 0 where it is ignored */
+    sg_value kept; /* BOOL [...]: the target is not -1 */
+    sg_value hot;  /* one-hot rows [..., C] of the target, of class 0 where it is ignored */
 } sg_target;
 
 static sg_target target_of(sg_value z, sg_value target)
@@ -131,9 +125,10 @@ static sg_status cross_entropy_infer(const sg_infer_args *args)
     rows.rank = z->rank > 0 ? z->rank - 1 : 0;
     char left[SG_SHAPE_TEXT], right[SG_SHAPE_TEXT];
     if (z->rank < 1 || !sg_shape_equal(&rows, target))
-        return sg_infer_fail(args, SG_E_SHAPE, "logits %s and targets %s: targets need the shape of the logits without the "
-                             "last axis", sg_shape_format(z, left, sizeof left),
-                             sg_shape_format(target, right, sizeof right));
+        return sg_infer_fail(args, SG_E_SHAPE,
+                             "logits %s and targets %s: targets need the shape of the logits without the "
+                             "last axis",
+                             sg_shape_format(z, left, sizeof left), sg_shape_format(target, right, sizeof right));
     args->out_shape[0] = *target;
     args->out_dtype[0] = args->in_dtype[0];
     return SG_OK;

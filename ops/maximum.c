@@ -15,16 +15,10 @@ static void route(const sg_vjp_args *args, sg_value (*wins)(sg_value, sg_value))
         args->gin[1] = sg_where(tie, half, sg_where(wins(b, a), g, zero));
 }
 
-static void maximum_vjp(const sg_vjp_args *args)
-{
-    route(args, sg_greater);
-}
+static void maximum_vjp(const sg_vjp_args *args) { route(args, sg_greater); }
 SG_EVAL_BINARY(maximum_eval, isnan(a) ? a : isnan(b) ? b : a < b ? b : a)
 SG_BINARY_OP(maximum, "max(a, b)", SG_OP_COMMUTATIVE, 0, sg_infer_binary, maximum_eval, maximum_vjp)
 
-static void minimum_vjp(const sg_vjp_args *args)
-{
-    route(args, sg_less);
-}
+static void minimum_vjp(const sg_vjp_args *args) { route(args, sg_less); }
 SG_EVAL_BINARY(minimum_eval, isnan(a) ? a : isnan(b) ? b : a > b ? b : a)
 SG_BINARY_OP(minimum, "min(a, b)", SG_OP_COMMUTATIVE, 0, sg_infer_binary, minimum_eval, minimum_vjp)

@@ -9,15 +9,9 @@ static const sg_op *const registry[] = {
 #undef SG_OP
 };
 
-int32_t sg_op_count(void)
-{
-    return (int32_t)(sizeof(registry) / sizeof(registry[0]));
-}
+int32_t sg_op_count(void) { return (int32_t)(sizeof(registry) / sizeof(registry[0])); }
 
-const sg_op *sg_op_at(int32_t index)
-{
-    return index >= 0 && index < sg_op_count() ? registry[index] : NULL;
-}
+const sg_op *sg_op_at(int32_t index) { return index >= 0 && index < sg_op_count() ? registry[index] : NULL; }
 
 const sg_op *sg_op_find(const char *name)
 {

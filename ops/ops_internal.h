@@ -13,7 +13,8 @@
 
 /* ------------------------------------------------------------------------------------------------------- building */
 
-/* The innermost graph among those of the values (a loop body lies inside its parent), NULL if one of them is SG_NONE. */
+/* The innermost graph among those of the values (a loop body lies inside its parent), NULL if one of them is
+ * SG_NONE. */
 sg_graph *sg_common_graph(const sg_value *in, int32_t n_in);
 /* sg_build in the common graph of the inputs; SG_NONE if one of them is. */
 sg_value sg_build_op(const sg_op *op, const sg_value *in, int32_t n_in, const sg_attr *attr);
@@ -25,20 +26,20 @@ sg_value sg_number(sg_value like, double value);
 
 /* --------------------------------------------------------------------------------------------------- shape rules */
 
-sg_status sg_infer_unary(const sg_infer_args *args);           /* one real input; same shape and dtype */
-sg_status sg_infer_same(const sg_infer_args *args);            /* one input of any dtype; same shape and dtype */
-sg_status sg_infer_binary(const sg_infer_args *args);          /* two inputs of one real dtype; broadcast */
-sg_status sg_infer_binary_number(const sg_infer_args *args);   /* the same, or both I32 */
-sg_status sg_infer_compare(const sg_infer_args *args);         /* two inputs of one real dtype or I32; BOOL */
-sg_status sg_infer_logical(const sg_infer_args *args);         /* BOOL inputs, broadcast; BOOL */
+sg_status sg_infer_unary(const sg_infer_args *args);         /* one real input; same shape and dtype */
+sg_status sg_infer_same(const sg_infer_args *args);          /* one input of any dtype; same shape and dtype */
+sg_status sg_infer_binary(const sg_infer_args *args);        /* two inputs of one real dtype; broadcast */
+sg_status sg_infer_binary_number(const sg_infer_args *args); /* the same, or both I32 */
+sg_status sg_infer_compare(const sg_infer_args *args);       /* two inputs of one real dtype or I32; BOOL */
+sg_status sg_infer_logical(const sg_infer_args *args);       /* BOOL inputs, broadcast; BOOL */
 
 /* Parts of shape rules. Each refuses with a message that names input, dtype or shape. */
 sg_status sg_require_real(const sg_infer_args *args, int32_t input);
 sg_status sg_require_dtype(const sg_infer_args *args, int32_t input, sg_dtype dtype);
 sg_status sg_require_same_dtype(const sg_infer_args *args, int32_t a, int32_t b);
 sg_status sg_require_same_shape(const sg_infer_args *args, int32_t a, int32_t b);
-sg_status sg_require_scalar(const sg_infer_args *args, int32_t input);                 /* rank 0 */
-sg_status sg_broadcast_inputs(const sg_infer_args *args, sg_shape *out);               /* of all inputs */
+sg_status sg_require_scalar(const sg_infer_args *args, int32_t input);   /* rank 0 */
+sg_status sg_broadcast_inputs(const sg_infer_args *args, sg_shape *out); /* of all inputs */
 /* Normalise an axis that may count from the end; refuses axes outside [-rank, rank). */
 sg_status sg_require_axis(const sg_infer_args *args, int32_t rank, int64_t axis, int32_t *out);
 
@@ -120,7 +121,7 @@ void sg_walk_next(sg_walk *walk);
     sg_value sg_##NAME(sg_value a, sg_value b) { return sg_build_binary(&sg_op_##NAME, a, b); }
 
 /* Stable scalar forms used by several kernels. */
-double sg_sigmoid64(double x);          /* 1 / (1 + e^-x) without overflow, relative precision in both tails */
-double sg_softplus64(double x);         /* log(1 + e^x), the same */
+double sg_sigmoid64(double x);  /* 1 / (1 + e^-x) without overflow, relative precision in both tails */
+double sg_softplus64(double x); /* log(1 + e^x), the same */
 
 #endif

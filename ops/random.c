@@ -1,5 +1,5 @@
-/* random.c - draws and the state they depend on. A draw is a function of (stream, seed, step, loop iteration, element), so
- * it can be evaluated again, on any backend, with the same bits; see random_internal.h. */
+/* random.c - draws and the state they depend on. A draw is a function of (stream, seed, step, loop iteration,
+ * element), so it can be evaluated again, on any backend, with the same bits; see random_internal.h. */
 #include "ops/ops_internal.h"
 
 #include "graph/random_internal.h"
@@ -38,15 +38,9 @@ static void draw(const sg_eval_args *args, float (*random)(uint64_t, const int32
         args->out[0].data[i] = random((uint64_t)args->attr[0].i, rng, args->run.repeat, (uint64_t)i);
 }
 
-static void uniform_eval(const sg_eval_args *args)
-{
-    draw(args, sg_random_uniform);
-}
+static void uniform_eval(const sg_eval_args *args) { draw(args, sg_random_uniform); }
 
-static void normal_eval(const sg_eval_args *args)
-{
-    draw(args, sg_random_normal);
-}
+static void normal_eval(const sg_eval_args *args) { draw(args, sg_random_normal); }
 
 /* About ten rounds of two multiplications for each block of four, and the transformation. */
 static sg_cost draw_cost(const sg_cost_args *args)

@@ -1,5 +1,5 @@
-/* rectifier.c - relu, leaky_relu, elu, clip: piecewise functions. The rules route the cotangent with `where`, on the input,
- * so the side not taken gets an exact zero at every order. */
+/* rectifier.c - relu, leaky_relu, elu, clip: piecewise functions. The rules route the cotangent with `where`, on the
+ * input, so the side not taken gets an exact zero at every order. */
 #include "ops/ops_internal.h"
 
 #include <math.h>
@@ -8,10 +8,7 @@ static const sg_attr_spec slope_attrs[] = {{"slope", SG_ATTR_REAL}};
 static const sg_attr_spec elu_attrs[] = {{"alpha", SG_ATTR_REAL}};
 static const sg_attr_spec clip_attrs[] = {{"low", SG_ATTR_REAL}, {"high", SG_ATTR_REAL}};
 
-static sg_value is_positive(sg_value x)
-{
-    return sg_greater(x, sg_number(x, 0));
-}
+static sg_value is_positive(sg_value x) { return sg_greater(x, sg_number(x, 0)); }
 
 /* relu'(0) = 0. Written with <= so that NaN falls through to x. */
 SG_EVAL_UNARY(relu_eval, x <= 0 ? 0 : x)
@@ -71,13 +68,10 @@ const sg_op sg_op_elu = {
     .eval = elu_eval,
 };
 
-sg_value sg_elu(sg_value x, double alpha)
-{
-    return sg_build_op(&sg_op_elu, &x, 1, (sg_attr[]){sg_attr_real(alpha)});
-}
+sg_value sg_elu(sg_value x, double alpha) { return sg_build_op(&sg_op_elu, &x, 1, (sg_attr[]){sg_attr_real(alpha)}); }
 
 /* clip' = 1 on the closed interval [low, high], else 0. */
-SG_EVAL_UNARY(clip_eval, x < attr[0].f ? attr[0].f : x > attr[1].f ? attr[1].f : x)
+SG_EVAL_UNARY(clip_eval, x<attr[0].f ? attr[0].f : x> attr[1].f ? attr[1].f : x)
 static void clip_vjp(const sg_vjp_args *args)
 {
     sg_value x = args->in[0];

@@ -22,10 +22,7 @@ SG_UNARY_OP(rsqrt, "1 / sqrt x", 0, 0, rsqrt_eval, rsqrt_vjp)
 
 /* (x^2)' = 2 x. */
 SG_EVAL_UNARY(square_eval, x *x)
-static void square_vjp(const sg_vjp_args *args)
-{
-    args->gin[0] = sg_mul(args->gout[0], sg_mul_scalar(args->in[0], 2));
-}
+static void square_vjp(const sg_vjp_args *args) { args->gin[0] = sg_mul(args->gout[0], sg_mul_scalar(args->in[0], 2)); }
 SG_UNARY_OP(square, "x^2", 0, 0, square_eval, square_vjp)
 
 /* y = 1 / x, y' = -y^2. */

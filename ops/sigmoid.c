@@ -33,8 +33,5 @@ SG_UNARY_OP(log_sigmoid, "log sigmoid(x) = -softplus(-x)", 0, 0, log_sigmoid_eva
 
 /* softplus' = e^x / (1 + e^x) = s(x). */
 SG_EVAL_UNARY(softplus_eval, sg_softplus64(x))
-static void softplus_vjp(const sg_vjp_args *args)
-{
-    args->gin[0] = sg_mul(args->gout[0], sg_sigmoid(args->in[0]));
-}
+static void softplus_vjp(const sg_vjp_args *args) { args->gin[0] = sg_mul(args->gout[0], sg_sigmoid(args->in[0])); }
 SG_UNARY_OP(softplus, "log(1 + e^x)", 0, 0, softplus_eval, softplus_vjp)

@@ -1,5 +1,5 @@
-/* softmax.c - softmax and log_softmax along one axis. Both are composites of logsumexp; the rules below are the derivatives
- * of that decomposition in the form that reuses the output. */
+/* softmax.c - softmax and log_softmax along one axis. Both are composites of logsumexp; the rules below are the
+ * derivatives of that decomposition in the form that reuses the output. */
 #include "ops/ops_internal.h"
 
 #include <math.h>
@@ -13,15 +13,9 @@ static sg_status axis_infer(const sg_infer_args *args)
     return sg_infer_unary(args);
 }
 
-static int32_t axis_of(const sg_node *node)
-{
-    return (int32_t)node->attr[0].i;
-}
+static int32_t axis_of(const sg_node *node) { return (int32_t)node->attr[0].i; }
 
-static sg_value sum_keep(sg_value x, int32_t axis)
-{
-    return sg_sum_axes(x, 1, &axis, true);
-}
+static sg_value sum_keep(sg_value x, int32_t axis) { return sg_sum_axes(x, 1, &axis, true); }
 
 /* x - logsumexp(x). Where a whole row is -inf, so is its logsumexp; the row is then left at -inf instead of turned into
  * -inf + inf. */
@@ -68,8 +62,8 @@ static sg_cost softmax_cost(const sg_cost_args *args)
     return (sg_cost){5 * n, 2 * n * (double)sg_dtype_size(args->in_dtype[0])};
 }
 
-/* y = softmax(x): dy_i/dx_j = y_i (delta_ij - y_j), so the product with g is y (g - sum_j g_j y_j). The matrix is symmetric:
- * the forward rule is the same formula. In a row of all -inf y = 0, hence also the derivative. */
+/* y = softmax(x): dy_i/dx_j = y_i (delta_ij - y_j), so the product with g is y (g - sum_j g_j y_j). The matrix is
+ * symmetric: the forward rule is the same formula. In a row of all -inf y = 0, hence also the derivative. */
 static sg_value softmax_product(sg_value y, sg_value g, int32_t axis)
 {
     return sg_mul(y, sg_sub(g, sum_keep(sg_mul(g, y), axis)));
@@ -90,10 +84,7 @@ static void softmax_decompose(const sg_decompose_args *args)
     args->out[0] = sg_exp(normalise(args->in[0], axis_of(args->node)));
 }
 
-static void softmax_eval(const sg_eval_args *args)
-{
-    eval(args, false);
-}
+static void softmax_eval(const sg_eval_args *args) { eval(args, false); }
 
 const sg_op sg_op_softmax = {
     .name = "softmax",
@@ -137,10 +128,7 @@ static void log_softmax_decompose(const sg_decompose_args *args)
     args->out[0] = normalise(args->in[0], axis_of(args->node));
 }
 
-static void log_softmax_eval(const sg_eval_args *args)
-{
-    eval(args, true);
-}
+static void log_softmax_eval(const sg_eval_args *args) { eval(args, true); }
 
 const sg_op sg_op_log_softmax = {
     .name = "log_softmax",

@@ -54,7 +54,4 @@ double sg_sigmoid64(double x)
     return e / (1 + e);
 }
 
-double sg_softplus64(double x)
-{
-    return (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
-}
+double sg_softplus64(double x) { return (x > 0 ? x : 0) + log1p(exp(-fabs(x))); }

@@ -1,5 +1,5 @@
-/* The conventions of elementwise operators at kinks, ties, singular points and NaN: value, gradient and second derivative,
- * each with its right value. */
+/* The conventions of elementwise operators at kinks, ties, singular points and NaN: value, gradient and second
+ * derivative, each with its right value. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -127,7 +127,8 @@ static void binary_conventions(void **state)
     for (size_t i = 0; i < sizeof binary_rows / sizeof *binary_rows; i++) {
         const binary_row *row = &binary_rows[i];
         sg_graph *graph = sg_graph_new();
-        sg_value in[2] = {sg_input(graph, "a", SG_F64, sg_shape_scalar()), sg_input(graph, "b", SG_F64, sg_shape_scalar())};
+        sg_value in[2] = {sg_input(graph, "a", SG_F64, sg_shape_scalar()),
+                          sg_input(graph, "b", SG_F64, sg_shape_scalar())};
         sg_value y[5];
         y[0] = row->build(in[0], in[1]);
         sg_grad(y[0], in, 2, &y[1]);
@@ -148,7 +149,8 @@ static void where_routes_exact_zeros(void **state)
 {
     (void)state;
     sg_graph *graph = sg_graph_new();
-    sg_value x = sg_input(graph, "x", SG_F64, SG_SHAPE(4)), zero = sg_constant(graph, SG_F64, sg_shape_scalar(), (double[]){0}, 1);
+    sg_value x = sg_input(graph, "x", SG_F64, SG_SHAPE(4)),
+             zero = sg_constant(graph, SG_F64, sg_shape_scalar(), (double[]){0}, 1);
     sg_value y = sg_where(sg_greater(x, zero), sg_mul(x, x), zero), seed = sg_reciprocal(x), g[2];
     sg_vjp(&y, &seed, 1, &x, 1, &g[0]);
     sg_value safe = sg_where(sg_greater(x, zero), x, sg_add_scalar(zero, 1));
@@ -164,11 +166,11 @@ static void where_routes_exact_zeros(void **state)
 static void comparisons_and_logic(void **state)
 {
     (void)state;
-    sg_value (*const compare[])(sg_value, sg_value) = {sg_equal, sg_not_equal, sg_less, sg_less_equal, sg_greater,
-                                                       sg_greater_equal};
+    sg_value (*const compare[])(sg_value, sg_value) = {sg_equal,      sg_not_equal, sg_less,
+                                                       sg_less_equal, sg_greater,   sg_greater_equal};
     const double want[6][4] = {{0, 1, 0, 0}, {1, 0, 1, 1}, {1, 0, 0, 0}, {1, 1, 0, 0}, {0, 0, 1, 0}, {0, 1, 1, 0}};
     for (int d = 0; d < 2; d++) {
-        int n = d ? 3 : 4;             /* NaN is no integer */
+        int n = d ? 3 : 4; /* NaN is no integer */
         sg_graph *graph = sg_graph_new();
         sg_value in[2] = {sg_input(graph, "a", d ? SG_I32 : SG_F32, SG_SHAPE(n)),
                           sg_input(graph, "b", d ? SG_I32 : SG_F32, sg_shape_scalar())};
@@ -184,7 +186,8 @@ static void comparisons_and_logic(void **state)
     sg_graph *graph = sg_graph_new();
     sg_value x = sg_input(graph, "x", SG_F32, SG_SHAPE(5)), zero = sg_scalar(graph, 0);
     sg_value finite = sg_is_finite(x), positive = sg_greater(x, zero);
-    sg_value y[4] = {finite, sg_logical_and(finite, positive), sg_logical_or(finite, positive), sg_logical_not(positive)};
+    sg_value y[4] = {finite, sg_logical_and(finite, positive), sg_logical_or(finite, positive),
+                     sg_logical_not(positive)};
     double at[5] = {NAN, INFINITY, -INFINITY, 1, -1}, got[4][5];
     graph_eval(graph, &x, (double *[]){at}, 1, y, (double *[]){got[0], got[1], got[2], got[3]}, 4);
     assert_tensor_close(got[0], ((double[]){0, 0, 0, 1, 1}), 5, 0, 0, "is_finite");
@@ -228,9 +231,11 @@ static void bad_arguments_are_refused(void **state)
 {
     (void)state;
     sg_graph *g = sg_graph_new();
-    assert_refused(g, sg_add(sg_input(g, "x", SG_F32, SG_SHAPE(3)), sg_input(g, "y", SG_F32, SG_SHAPE(4))), SG_E_SHAPE, "[3]");
+    assert_refused(g, sg_add(sg_input(g, "x", SG_F32, SG_SHAPE(3)), sg_input(g, "y", SG_F32, SG_SHAPE(4))), SG_E_SHAPE,
+                   "[3]");
     g = sg_graph_new();
-    assert_refused(g, sg_mul(sg_input(g, "x", SG_F32, SG_SHAPE(3)), sg_input(g, "y", SG_F64, SG_SHAPE(3))), SG_E_DTYPE, "f64");
+    assert_refused(g, sg_mul(sg_input(g, "x", SG_F32, SG_SHAPE(3)), sg_input(g, "y", SG_F64, SG_SHAPE(3))), SG_E_DTYPE,
+                   "f64");
     g = sg_graph_new();
     assert_refused(g, sg_exp(sg_input(g, "x", SG_I32, SG_SHAPE(3))), SG_E_DTYPE, "i32");
     g = sg_graph_new();

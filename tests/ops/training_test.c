@@ -66,8 +66,10 @@ static void masked_rows_have_zero_gradient(void **state)
 {
     (void)state;
     sg_graph *graph = sg_graph_new();
-    sg_value x = sg_input(graph, "x", SG_F64, SG_SHAPE(3, 2)), t = sg_input(graph, "t", SG_I32, SG_SHAPE(3)), in[2] = {x, t};
-    sg_value seed = sg_constant(graph, SG_F64, SG_SHAPE(3, 2), (double[]){1, 2, 3, 4, 5, 6}, 6), y = sg_softmax(x, -1), g[3];
+    sg_value x = sg_input(graph, "x", SG_F64, SG_SHAPE(3, 2)), t = sg_input(graph, "t", SG_I32, SG_SHAPE(3)),
+             in[2] = {x, t};
+    sg_value seed = sg_constant(graph, SG_F64, SG_SHAPE(3, 2), (double[]){1, 2, 3, 4, 5, 6}, 6), y = sg_softmax(x, -1),
+             g[3];
     sg_vjp(&y, &seed, 1, &x, 1, &g[0]);
     sg_grad(sg_sum_all(sg_softmax_cross_entropy(x, t)), &x, 1, &g[1]);
     sg_grad(sg_sum_all(sg_mul(g[1], seed)), &x, 1, &g[2]);
@@ -172,8 +174,8 @@ static void adam_matches_golden_traces(void **state)
     assert_int_equal(ran, 12);
 }
 
-/* At g = m = v = 0 the step is 0, its derivative in g is -lr / eps times the mean's share (1 - b1) / (1 - b1^t) = 1 at t = 1, and
- * the square root contributes nothing, at first and second order. */
+/* At g = m = v = 0 the step is 0, its derivative in g is -lr / eps times the mean's share (1 - b1) / (1 - b1^t) = 1
+ * at t = 1, and the square root contributes nothing, at first and second order. */
 static void adam_is_differentiable_at_zero_moments(void **state)
 {
     (void)state;
@@ -209,7 +211,8 @@ static void clip_factor(void **state)
     (void)state;
     for (int k = 0; k < 3; k++) {
         sg_graph *graph = sg_graph_new();
-        sg_value g[2] = {sg_input(graph, "a", SG_F64, SG_SHAPE(2)), sg_input(graph, "b", SG_F64, sg_shape_scalar())}, y[4];
+        sg_value g[2] = {sg_input(graph, "a", SG_F64, SG_SHAPE(2)), sg_input(graph, "b", SG_F64, sg_shape_scalar())},
+                 y[4];
         y[0] = sg_clip_factor(g, 2, 2.5, &y[1]);
         sg_grad(sg_mul(y[0], y[1]), &g[0], 1, &y[2]);
         sg_grad(sg_sum_all(y[2]), &g[0], 1, &y[3]);
@@ -248,10 +251,7 @@ static void draw_once(uint64_t seed, uint64_t step, const char *path, double *un
     sg_store_free(store);
 }
 
-static bool same_draws(const double *a, const double *b)
-{
-    return memcmp(a, b, DRAWS * sizeof *a) == 0;
-}
+static bool same_draws(const double *a, const double *b) { return memcmp(a, b, DRAWS * sizeof *a) == 0; }
 
 static void draws_depend_on_seed_step_and_scope_alone(void **state)
 {
@@ -307,12 +307,12 @@ static void dropout_and_bernoulli(void **state)
     for (int i = 0; i < DRAWS; i++) {
         assert_true(out[0][i] == 0 || out[0][i] == 4);
         assert_true(out[2][i] == 0 || out[2][i] == 1);
-        assert_true(out[3][i] == out[0][i] / 3);                    /* the gradient uses the mask of the value */
+        assert_true(out[3][i] == out[0][i] / 3); /* the gradient uses the mask of the value */
         kept += out[0][i] != 0;
         ones += out[2][i] == 1;
     }
     assert_true(abs(kept - 3 * DRAWS / 4) < 150 && abs(ones - 3 * DRAWS / 10) < 150);
-    assert_false(same_draws(out[0], out[1]));                      /* equal draws are not one draw */
+    assert_false(same_draws(out[0], out[1])); /* equal draws are not one draw */
     sg_error err = {0};
     assert_true(sg_is_none(sg_dropout(scope, x, 1)));
     assert_int_equal(sg_graph_status(graph, &err), SG_E_ARGUMENT);
