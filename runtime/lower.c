@@ -122,18 +122,28 @@ static sg_status check_graph(missing *m, sg_graph *graph, const int32_t *root, i
     return status;
 }
 
+int32_t sg_root_count(const sg_graph *graph)
+{
+    return sg_result_count(graph) + sg_effect_count(graph);
+}
+
+void sg_roots(sg_graph *graph, int32_t *out)
+{
+    int32_t entry;
+    for (int32_t k = 0; k < sg_result_count(graph); k++)
+        *out++ = sg_result_value(graph, k).id;
+    for (int32_t k = 0; k < sg_effect_count(graph); k++)
+        sg_effect_at(graph, k, &entry, out++);
+}
+
 sg_status sg_check_kernels(sg_session *session, sg_graph *graph, sg_error *err)
 {
     missing m = {.session = session};
-    int32_t n = sg_result_count(graph), effects = sg_effect_count(graph), entry;
-    int32_t *root = sg_calloc(n + effects + 1, sizeof *root);
+    int32_t *root = sg_calloc(sg_root_count(graph) + 1, sizeof *root);
     if (!root)
         return sg_fail(err, SG_E_MEMORY, "out of memory while compiling");
-    for (int32_t k = 0; k < n; k++)
-        root[k] = sg_result_value(graph, k).id;
-    for (int32_t k = 0; k < effects; k++)
-        sg_effect_at(graph, k, &entry, &root[n + k]);
-    sg_status status = check_graph(&m, graph, root, n + effects, err);
+    sg_roots(graph, root);
+    sg_status status = check_graph(&m, graph, root, sg_root_count(graph), err);
     sg_free(root);
     SG_TRY(status);
     if (m.count)

@@ -228,15 +228,12 @@ static sg_status bind_entries(sg_plan *plan, sg_error *err)
 
 static sg_status make_top(sg_plan *plan, sg_error *err)
 {
-    int32_t n = sg_result_count(plan->graph), effects = sg_effect_count(plan->graph), entry;
-    int32_t *root = sg_plan_take(plan, n + effects, sizeof *root);
+    int32_t n = sg_root_count(plan->graph);
+    int32_t *root = sg_plan_take(plan, n, sizeof *root);
     if (!root)
         return out_of_memory(err);
-    for (int32_t k = 0; k < n; k++)
-        root[k] = sg_result_value(plan->graph, k).id;
-    for (int32_t k = 0; k < effects; k++)
-        sg_effect_at(plan->graph, k, &entry, &root[n + k]);
-    return sg_frame_make(plan, plan->graph, root, n + effects, &plan->top, err);
+    sg_roots(plan->graph, root);
+    return sg_frame_make(plan, plan->graph, root, n, &plan->top, err);
 }
 
 static sg_status layout_top(sg_plan *plan, sg_error *err)

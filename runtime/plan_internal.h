@@ -149,6 +149,9 @@ sg_status sg_plan_compile(sg_plan **out, sg_session *session, sg_graph *graph, b
 /* lower.c: replace composites that the device lacks by their decomposition, then report every node still without kernel. */
 sg_status sg_lower(sg_session *session, sg_graph *from, sg_graph **out, sg_error *err);
 sg_status sg_check_kernels(sg_session *session, sg_graph *graph, sg_error *err);
+/* The values that a run of the graph must produce: results, then what is written to the store. */
+int32_t sg_root_count(const sg_graph *graph);
+void sg_roots(sg_graph *graph, int32_t *out);
 
 /* spec.c: what a kernel needs to know of a node; the arrays belong to the plan, or, without one, to the caller. */
 sg_status sg_spec_fill(sg_plan *plan, sg_graph *graph, const sg_node *node, sg_kernel_spec *spec, sg_error *err);

@@ -62,7 +62,13 @@ int32_t sg_plan_copy_count(const sg_plan *plan)
     return frame_copies(plan->top);
 }
 
-static const char *const place_names[] = {"arena", "pinned", "store"};
+static void print_place(const sg_plan *plan, const sg_buffer *b, FILE *out)
+{
+    if (b->place == SG_PLACE_ENTRY)
+        fprintf(out, " @ %s", sg_store_at(plan->session->store, b->entry)->name);
+    else
+        fprintf(out, " @ %s+%zu (%zu bytes)", b->place == SG_PLACE_ARENA ? "arena" : "pinned", b->offset, b->bytes);
+}
 
 static void print_copies(const sg_plan *plan, const char *what, const sg_copies *copies, int32_t indent, FILE *out)
 {
@@ -82,8 +88,8 @@ static void print_frame(const sg_plan *plan, const sg_frame *frame, int32_t inde
         fprintf(out, ") ->");
         for (int32_t k = 0; k < node->n_out; k++) {
             const sg_buffer *b = &plan->buffer[step->out[k]];
-            fprintf(out, " %s @ %s+%zu (%zu bytes)", sg_shape_format(&step->spec.out_shape[k], text, sizeof text),
-                    place_names[b->place], b->offset, b->bytes);
+            fprintf(out, " %s", sg_shape_format(&step->spec.out_shape[k], text, sizeof text));
+            print_place(plan, b, out);
         }
         if (!step->body) {
             fprintf(out, " by %s\n", step->kernel.name);

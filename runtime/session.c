@@ -67,8 +67,7 @@ static sg_status open_device(sg_session *s, sg_error *err)
 {
     s->threads = s->options.threads ? s->options.threads : machine_threads();
     SG_TRY(s->backend->open(s->options.backend, s->threads, &s->device, err));
-    snprintf(s->description, sizeof s->description, "%s, %d thread%s: %s", s->backend->name, (int)s->threads,
-             s->threads == 1 ? "" : "s", s->backend->describe(s->device));
+    snprintf(s->description, sizeof s->description, "%s", s->backend->describe(s->device));
     return SG_OK;
 }
 

@@ -9,6 +9,8 @@ typedef struct reference_kernel {
     sg_shape *shape;
     sg_dtype *dtype;
     sg_tensor64 *tensor;
+    int32_t index;               /* operand whose elements must lie in [low, limit), or -1 */
+    double low, limit;
 } reference_kernel;
 
 static void kernel_release(void *state)
@@ -20,10 +22,44 @@ static void kernel_release(void *state)
     sg_free(k);
 }
 
+/* A rule cannot fail, so operands that name rows or classes are checked before it runs. */
+static void find_index(reference_kernel *k, const sg_kernel_spec *spec)
+{
+    const char *op = spec->node->op->name;
+    k->index = -1;
+    if (strcmp(op, "gather") == 0) {
+        k->index = 1;
+        k->limit = (double)spec->in_shape[0].dim[0];
+    } else if (strcmp(op, "scatter_rows") == 0) {
+        k->index = 1;
+        k->limit = (double)spec->in_shape[2].dim[0];
+    } else if (strcmp(op, "one_hot") == 0) {
+        k->index = 0;
+        k->limit = (double)spec->out_shape[0].dim[spec->out_shape[0].rank - 1];
+    } else if (strcmp(op, "softmax_cross_entropy") == 0) {
+        k->index = 1;
+        k->low = -1;                           /* ignored positions */
+        k->limit = (double)spec->in_shape[0].dim[spec->in_shape[0].rank - 1];
+    }
+}
+
+static bool index_valid(const reference_kernel *k, const double *index, sg_error *err)
+{
+    int64_t n = sg_shape_count(&k->shape[k->index]);
+    for (int64_t i = 0; i < n; i++)
+        if (!(index[i] >= k->low && index[i] < k->limit)) {
+            sg_fail(err, SG_E_DATA, "index %.0f at position %lld is outside [%.0f, %.0f)", index[i], (long long)i, k->low,
+                    k->limit);
+            return false;
+        }
+    return true;
+}
+
 static bool kernel_launch(const sg_launch *launch, sg_error *err)
 {
-    (void)err;
     reference_kernel *k = launch->state;
+    if (k->index >= 0 && !index_valid(k, launch->in[k->index], err))
+        return false;
     for (int32_t i = 0; i < k->args.n_in; i++)
         k->tensor[i].data = (double *)launch->in[i];
     for (int32_t i = 0; i < k->args.n_out; i++)
@@ -52,6 +88,7 @@ static sg_status reference_prepare(sg_device *device, const sg_kernel_spec *spec
         k->dtype[i] = in ? spec->in_dtype[i] : spec->out_dtype[i - spec->n_in];
         k->tensor[i].shape = &k->shape[i];
     }
+    find_index(k, spec);
     k->args = (sg_eval_args){.node = spec->node, .attr = spec->attr, .n_in = spec->n_in, .n_out = spec->n_out,
                              .in = k->tensor, .out = k->tensor + spec->n_in, .in_dtype = k->dtype,
                              .out_dtype = k->dtype + spec->n_in};
@@ -83,7 +120,7 @@ static void reference_close(sg_device *device)
 static const char *reference_describe(const sg_device *device)
 {
     (void)device;
-    return "double precision, plain loops, one thread";
+    return "reference, 1 thread, double precision, plain loops";
 }
 
 static void *reference_allocate(sg_device *device, size_t bytes)

@@ -165,6 +165,34 @@ static void test_missing_kernels(void **state)
     sg_store_free(store);
 }
 
+/* A failure that depends on values names the node and the place in the source, on every backend. */
+static void test_index_out_of_range(void **state)
+{
+    (void)state;
+    for (int32_t cpu = 0; cpu < 2; cpu++) {
+        sg_store *store = sg_store_new(cpu ? SG_F32 : SG_F64);
+        sg_graph *graph = sg_graph_new();
+        sg_value table = sg_input(graph, "table", SG_F32, SG_SHAPE(4, 2)), rows = sg_input(graph, "rows", SG_I32, SG_SHAPE(3));
+        sg_result(graph, "y", sg_named(sg_gather(table, rows), "lookup"));
+        sg_session *s;
+        sg_error err;
+        sg_session_options o = {.size = sizeof o, .backend = cpu ? "cpu" : "reference", .threads = 1};
+        assert_int_equal(sg_session_new(&s, store, &o, &err), SG_OK);
+        sg_plan *plan = compile_plan(s, graph, false);
+        sg_plan_feed(plan, "rows", (double[]){0, 3, 1}, 3, NULL);
+        assert_int_equal(sg_plan_run(plan, &err), SG_OK);
+        sg_plan_feed(plan, "rows", (double[]){0, 4, 1}, 3, NULL);
+        assert_int_equal(sg_plan_run(plan, &err), SG_E_DATA);
+        assert_string_equal(err.node, "lookup");
+        assert_non_null(strstr(err.text, "index 4 at position 1"));
+        assert_non_null(strstr(err.file, "plan_test.c"));
+        sg_plan_free(plan);
+        sg_session_free(s);
+        sg_graph_free(graph);
+        sg_store_free(store);
+    }
+}
+
 /* A composite without a kernel is decomposed, with the same values. */
 static void test_decomposition(void **state)
 {
@@ -421,7 +449,7 @@ int main(void)
         cmocka_unit_test(test_missing_kernels),     cmocka_unit_test(test_decomposition),
         cmocka_unit_test(test_rebind),              cmocka_unit_test(test_no_allocation),
         cmocka_unit_test(test_out_of_memory),       cmocka_unit_test(test_audit),
-        cmocka_unit_test(test_profile),             cmocka_unit_test(test_describe),
+        cmocka_unit_test(test_index_out_of_range), cmocka_unit_test(test_profile),             cmocka_unit_test(test_describe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
