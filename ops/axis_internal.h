@@ -28,8 +28,8 @@ extern const sg_op sg_op_reshape;
 /* cumsum from the end towards the front if `reverse`. */
 sg_value sg_cumsum_along(sg_value x, int32_t axis, bool reverse);
 
-/* slice with places as the node stores them: counted from the front, or if negative from the end; SG_SLICE_END is the end
- * itself. sg_pad_like is its transpose: zeros shaped like `model` with x in [begin, end) of `axis`. */
+/* slice with places as the node stores them: counted from the front, or if negative from the end; SG_SLICE_END is the
+ * end itself. sg_pad_like is its transpose: zeros shaped like `model` with x in [begin, end) of `axis`. */
 #define SG_SLICE_END INT64_MAX
 sg_value sg_slice_places(sg_value x, int32_t axis, int64_t begin, int64_t end);
 sg_value sg_pad_like(sg_value x, sg_value model, int32_t axis, int64_t begin, int64_t end);

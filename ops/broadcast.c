@@ -1,7 +1,7 @@
 /* broadcast.c - broadcast_like and its transpose sum_like. The second input gives the target shape and is never read.
  *
- * broadcast_like copies x along the axes that NumPy's rule adds or stretches; sum_like adds up along these axes. Both are
- * linear and each is the other's transpose:  <broadcast(x), y> = <x, sum(y)>. */
+ * broadcast_like copies x along the axes that NumPy's rule adds or stretches; sum_like adds up along these axes. Both
+ * are linear and each is the other's transpose:  <broadcast(x), y> = <x, sum(y)>. */
 #include "ops/axis_internal.h"
 
 #include <string.h>
@@ -28,10 +28,7 @@ static sg_status infer_broadcast(const sg_infer_args *a)
     return SG_OK;
 }
 
-static void vjp_broadcast(const sg_vjp_args *a)
-{
-    a->gin[0] = sg_sum_like(a->gout[0], a->in[0]);
-}
+static void vjp_broadcast(const sg_vjp_args *a) { a->gin[0] = sg_sum_like(a->gout[0], a->in[0]); }
 
 static void eval_broadcast(const sg_eval_args *a)
 {
@@ -61,10 +58,7 @@ static sg_status infer_sum(const sg_infer_args *a)
     return SG_OK;
 }
 
-static void vjp_sum(const sg_vjp_args *a)
-{
-    a->gin[0] = sg_broadcast_like(a->gout[0], a->in[0]);
-}
+static void vjp_sum(const sg_vjp_args *a) { a->gin[0] = sg_broadcast_like(a->gout[0], a->in[0]); }
 
 static void eval_sum(const sg_eval_args *a)
 {
@@ -101,12 +95,6 @@ static sg_value build(const sg_op *op, sg_value x, sg_value model)
     return sg_build_binary(op, x, model);
 }
 
-sg_value sg_broadcast_like(sg_value x, sg_value model)
-{
-    return build(&sg_op_broadcast_like, x, model);
-}
+sg_value sg_broadcast_like(sg_value x, sg_value model) { return build(&sg_op_broadcast_like, x, model); }
 
-sg_value sg_sum_like(sg_value x, sg_value model)
-{
-    return build(&sg_op_sum_like, x, model);
-}
+sg_value sg_sum_like(sg_value x, sg_value model) { return build(&sg_op_sum_like, x, model); }

@@ -1,7 +1,7 @@
 /* concat.c - the inputs one after the other along an axis.
  *
- * Linear in all inputs together: ty = concat(tx), with zeros for an input that does not move; dx_k is the part of dy that
- * x_k became. Where an input before x_k has a named size, the part is counted from the end, so that the derivative
+ * Linear in all inputs together: ty = concat(tx), with zeros for an input that does not move; dx_k is the part of dy
+ * that x_k became. Where an input before x_k has a named size, the part is counted from the end, so that the derivative
  * follows a resized axis. */
 #include "ops/axis_internal.h"
 
@@ -36,10 +36,7 @@ static sg_status infer(const sg_infer_args *a)
     return SG_OK;
 }
 
-static bool is_named(sg_value x, int32_t axis)
-{
-    return sg_shape_of(x)->name[axis] != NULL;
-}
+static bool is_named(sg_value x, int32_t axis) { return sg_shape_of(x)->name[axis] != NULL; }
 
 static void vjp(const sg_vjp_args *a)
 {

@@ -10,8 +10,8 @@
  *     csr_matmul(v, w), cotangent g:     dw = csr_t_matmul(v, g),   dv = csr_sddmm(g, w)
  *     csr_t_matmul(v, g), cotangent w:   dg = csr_matmul(v, w),     dv = csr_sddmm(g, w)
  *     csr_sddmm(g, w), cotangent v:      dg = csr_matmul(v, w),     dw = csr_t_matmul(v, g)
- * The transpose that stands beside X makes csr_t_matmul a sum in a fixed order. Index arrays that point outside are errors in
- * backends; the reference rules give NaN where they are read. */
+ * The transpose that stands beside X makes csr_t_matmul a sum in a fixed order. Index arrays that point outside are
+ * errors in backends; the reference rules give NaN where they are read. */
 #include "ops/axis_internal.h"
 
 #include <math.h>
@@ -55,15 +55,9 @@ static sg_status infer_product(const sg_infer_args *a, int32_t from, int32_t to,
     return SG_OK;
 }
 
-static sg_status infer_matmul(const sg_infer_args *a)
-{
-    return infer_product(a, T_INDPTR, INDPTR, "columns");
-}
+static sg_status infer_matmul(const sg_infer_args *a) { return infer_product(a, T_INDPTR, INDPTR, "columns"); }
 
-static sg_status infer_t_matmul(const sg_infer_args *a)
-{
-    return infer_product(a, INDPTR, T_INDPTR, "rows");
-}
+static sg_status infer_t_matmul(const sg_infer_args *a) { return infer_product(a, INDPTR, T_INDPTR, "rows"); }
 
 static sg_status infer_sddmm(const sg_infer_args *a)
 {
@@ -72,7 +66,8 @@ static sg_status infer_sddmm(const sg_infer_args *a)
     SG_TRY(check_matrix(a, N_ARRAYS + 1, T_INDPTR, "columns"));
     int64_t n = a->in_shape[N_ARRAYS].dim[1], m = a->in_shape[N_ARRAYS + 1].dim[1];
     if (n != m)
-        return sg_infer_fail(a, SG_E_SHAPE, "the dense operands have rows of %lld and %lld", (long long)n, (long long)m);
+        return sg_infer_fail(a, SG_E_SHAPE, "the dense operands have rows of %lld and %lld", (long long)n,
+                             (long long)m);
     a->out_shape[0] = a->in_shape[VALUES];
     a->out_dtype[0] = a->in_dtype[VALUES];
     return SG_OK;
@@ -143,15 +138,9 @@ static void eval_product(const sg_eval_args *a, int32_t pointers, int32_t other,
     }
 }
 
-static void eval_matmul(const sg_eval_args *a)
-{
-    eval_product(a, INDPTR, COLUMNS, NULL);
-}
+static void eval_matmul(const sg_eval_args *a) { eval_product(a, INDPTR, COLUMNS, NULL); }
 
-static void eval_t_matmul(const sg_eval_args *a)
-{
-    eval_product(a, T_INDPTR, T_ROWS, a->in[T_ORDER].data);
-}
+static void eval_t_matmul(const sg_eval_args *a) { eval_product(a, T_INDPTR, T_ROWS, a->in[T_ORDER].data); }
 
 static void eval_sddmm(const sg_eval_args *a)
 {
@@ -164,8 +153,8 @@ static void eval_sddmm(const sg_eval_args *a)
         line_range(a, INDPTR, i, &begin, &end);
         for (int64_t e = begin; e < end; e++)
             for (int64_t j = 0; j < width; j++)
-                a->out[0].data[e] += g->data[i * width + j] *
-                                     element(w->data, w->shape->dim[0], a->in[COLUMNS].data[e], width, j);
+                a->out[0].data[e] +=
+                    g->data[i * width + j] * element(w->data, w->shape->dim[0], a->in[COLUMNS].data[e], width, j);
     }
 }
 

@@ -58,7 +58,4 @@ sg_value sg_cumsum_along(sg_value x, int32_t axis, bool reverse)
     return sg_build_op(&sg_op_cumsum, &x, 1, attr);
 }
 
-sg_value sg_cumsum(sg_value x, int32_t axis)
-{
-    return sg_cumsum_along(x, axis, false);
-}
+sg_value sg_cumsum(sg_value x, int32_t axis) { return sg_cumsum_along(x, axis, false); }

@@ -1,5 +1,5 @@
-/* fill_like.c - one number in every element, under the shape of a model that is read for nothing else. Its derivative with
- * respect to the model is zero. A model that is not real gives F32. */
+/* fill_like.c - one number in every element, under the shape of a model that is read for nothing else. Its derivative
+ * with respect to the model is zero. A model that is not real gives F32. */
 #include "ops/ops_internal.h"
 
 static const sg_attr_spec attrs[] = {{"value", SG_ATTR_REAL}};
@@ -42,12 +42,6 @@ sg_value sg_fill_like(sg_value model, double value)
     return sg_build_op(&sg_op_fill_like, &model, 1, &attr);
 }
 
-sg_value sg_zeros_like(sg_value model)
-{
-    return sg_fill_like(model, 0);
-}
+sg_value sg_zeros_like(sg_value model) { return sg_fill_like(model, 0); }
 
-sg_value sg_ones_like(sg_value model)
-{
-    return sg_fill_like(model, 1);
-}
+sg_value sg_ones_like(sg_value model) { return sg_fill_like(model, 1); }

@@ -3,16 +3,14 @@
  *     gather:        y[i, :] = table[index[i], :]                       i over all axes of index
  *     scatter_rows:  y[r, :] = sum of x[i, :] over i with index[i] = r      shaped like `model`
  *
- * <gather(t), g> = sum_i <t[index[i]], g[i]> = <t, scatter_rows(g)>. Repeated indices add up. Backends report an index out of
- * range as an error; the reference rule, which cannot fail, gives NaN rows (gather) or adds NaN to the whole result. */
+ * <gather(t), g> = sum_i <t[index[i]], g[i]> = <t, scatter_rows(g)>. Repeated indices add up. Backends report an index
+ * out of range as an error; the reference rule, which cannot fail, gives NaN rows (gather) or adds NaN to the whole
+ * result. */
 #include "ops/axis_internal.h"
 
 #include <math.h>
 
-static int64_t row_size(const sg_shape *table)
-{
-    return sg_split_at(table, 0).inner;
-}
+static int64_t row_size(const sg_shape *table) { return sg_split_at(table, 0).inner; }
 
 /* [index..., rest of table], with the first axis of the table replaced by those of the index. */
 static sg_status rows_shape(const sg_infer_args *a, const sg_shape *table, const sg_shape *index, sg_shape *out)
@@ -69,10 +67,7 @@ const sg_op sg_op_gather = {
     .cost = cost_gather,
 };
 
-sg_value sg_gather(sg_value table, sg_value index)
-{
-    return sg_build_binary(&sg_op_gather, table, index);
-}
+sg_value sg_gather(sg_value table, sg_value index) { return sg_build_binary(&sg_op_gather, table, index); }
 
 static sg_status infer_scatter(const sg_infer_args *a)
 {

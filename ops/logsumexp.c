@@ -55,7 +55,4 @@ const sg_op sg_op_logsumexp = {
     .cost = sg_reduce_cost,
 };
 
-sg_value sg_logsumexp(sg_value x, int32_t axis, bool keep)
-{
-    return sg_reduce_build(&sg_op_logsumexp, x, axis, keep);
-}
+sg_value sg_logsumexp(sg_value x, int32_t axis, bool keep) { return sg_reduce_build(&sg_op_logsumexp, x, axis, keep); }

@@ -4,8 +4,8 @@
  *     Y = A  B :  dA = G B',   dB = A' G
  *     Y = A  B':  dA = G B,    dB = G' A
  *     Y = A' B :  dA = B G',   dB = A G
- * and the three forms suffice: no transpose is ever materialised. Where one operand has no batch axes but the other has, its
- * cotangent is a sum over the batch, which is one product of matrices whose rows are all rows of the batch:
+ * and the three forms suffice: no transpose is ever materialised. Where one operand has no batch axes but the other
+ * has, its cotangent is a sum over the batch, which is one product of matrices whose rows are all rows of the batch:
  *     Y_i = A_i B,   dB = sum_i A_i' G_i = [A_1; A_2; ...]' [G_1; G_2; ...]. */
 #include "ops/axis_internal.h"
 
@@ -13,15 +13,9 @@ enum { TRANS_A, TRANS_B };
 static const sg_attr_spec attrs[] = {{"trans_a", SG_ATTR_INT}, {"trans_b", SG_ATTR_INT}};
 
 /* Axes of a matrix stack: rows and columns of op(X). */
-static int32_t row_axis(const sg_shape *x, bool trans)
-{
-    return x->rank - (trans ? 1 : 2);
-}
+static int32_t row_axis(const sg_shape *x, bool trans) { return x->rank - (trans ? 1 : 2); }
 
-static int32_t column_axis(const sg_shape *x, bool trans)
-{
-    return x->rank - (trans ? 2 : 1);
-}
+static int32_t column_axis(const sg_shape *x, bool trans) { return x->rank - (trans ? 2 : 1); }
 
 static sg_status infer(const sg_infer_args *args)
 {
@@ -36,7 +30,9 @@ static sg_status infer(const sg_infer_args *args)
     int64_t left = a->dim[column_axis(a, trans_a)], right = b->dim[row_axis(b, trans_b)];
     if (left != right)
         return sg_infer_fail(args, SG_E_SHAPE, "inner sizes %lld and %lld differ%s", (long long)left, (long long)right,
-                             trans_b ? " (second operand transposed)" : trans_a ? " (first operand transposed)" : "");
+                             trans_b   ? " (second operand transposed)"
+                             : trans_a ? " (first operand transposed)"
+                                       : "");
     sg_shape batch_a = *a, batch_b = *b, out;
     batch_a.rank -= 2;
     batch_b.rank -= 2;
@@ -91,7 +87,7 @@ static void vjp(const sg_vjp_args *args)
 
 typedef struct matrix_view {
     const double *data;
-    int64_t row, column;         /* strides of op(X) */
+    int64_t row, column; /* strides of op(X) */
 } matrix_view;
 
 static matrix_view view(const sg_tensor64 *x, bool trans, const sg_shape *batch, int64_t place)
@@ -167,17 +163,8 @@ static sg_value build(sg_value a, sg_value b, bool trans_a, bool trans_b)
     return row ? sg_squeeze(y, column ? -1 : -2) : y;
 }
 
-sg_value sg_matmul(sg_value a, sg_value b)
-{
-    return build(a, b, false, false);
-}
+sg_value sg_matmul(sg_value a, sg_value b) { return build(a, b, false, false); }
 
-sg_value sg_matmul_nt(sg_value a, sg_value b)
-{
-    return build(a, b, false, true);
-}
+sg_value sg_matmul_nt(sg_value a, sg_value b) { return build(a, b, false, true); }
 
-sg_value sg_matmul_tn(sg_value a, sg_value b)
-{
-    return build(a, b, true, false);
-}
+sg_value sg_matmul_tn(sg_value a, sg_value b) { return build(a, b, true, false); }

@@ -1,9 +1,11 @@
 /* max.c - y = max or min of x over one axis; argmax.
  *
- * With the set A of arguments where x equals y, ties share the cotangent evenly (the mean of the subgradient's corners):
+ * With the set A of arguments where x equals y, ties share the cotangent evenly (the mean of the subgradient's
+ * corners):
  *     dx_i = dy [x_i = y] / |A|,      ty = sum_i tx_i [x_i = y] / |A|.
  * The share is piecewise constant, so all higher derivatives are zero. A NaN in the row makes y NaN and, by 0 / 0, the
- * shares of that row NaN. An empty axis has no maximum: an error. argmax takes the lowest index among ties and the first NaN. */
+ * shares of that row NaN. An empty axis has no maximum: an error. argmax takes the lowest index among ties and the
+ * first NaN. */
 #include "ops/axis_internal.h"
 #include "ops/reduce_internal.h"
 
@@ -15,8 +17,7 @@ static sg_status infer(const sg_infer_args *a)
     if (a->in_shape[0].dim[a->attr[SG_REDUCE_AXIS].i] == 0) {
         char text[SG_SHAPE_TEXT];
         return sg_infer_fail(a, SG_E_SHAPE, "axis %lld of %s is empty: it has no extreme element",
-                             (long long)a->attr[SG_REDUCE_AXIS].i,
-                             sg_shape_format(&a->in_shape[0], text, sizeof text));
+                             (long long)a->attr[SG_REDUCE_AXIS].i, sg_shape_format(&a->in_shape[0], text, sizeof text));
     }
     return SG_OK;
 }
@@ -67,20 +68,11 @@ static void eval_extreme(const sg_eval_args *a, double sign, bool index)
     }
 }
 
-static void eval_max(const sg_eval_args *a)
-{
-    eval_extreme(a, 1, false);
-}
+static void eval_max(const sg_eval_args *a) { eval_extreme(a, 1, false); }
 
-static void eval_min(const sg_eval_args *a)
-{
-    eval_extreme(a, -1, false);
-}
+static void eval_min(const sg_eval_args *a) { eval_extreme(a, -1, false); }
 
-static void eval_argmax(const sg_eval_args *a)
-{
-    eval_extreme(a, 1, true);
-}
+static void eval_argmax(const sg_eval_args *a) { eval_extreme(a, 1, true); }
 
 const sg_op sg_op_max = {
     .name = "max",
@@ -133,17 +125,8 @@ const sg_op sg_op_argmax = {
     .cost = sg_reduce_cost,
 };
 
-sg_value sg_max(sg_value x, int32_t axis, bool keep)
-{
-    return sg_reduce_build(&sg_op_max, x, axis, keep);
-}
+sg_value sg_max(sg_value x, int32_t axis, bool keep) { return sg_reduce_build(&sg_op_max, x, axis, keep); }
 
-sg_value sg_min(sg_value x, int32_t axis, bool keep)
-{
-    return sg_reduce_build(&sg_op_min, x, axis, keep);
-}
+sg_value sg_min(sg_value x, int32_t axis, bool keep) { return sg_reduce_build(&sg_op_min, x, axis, keep); }
 
-sg_value sg_argmax(sg_value x, int32_t axis)
-{
-    return sg_reduce_build(&sg_op_argmax, x, axis, false);
-}
+sg_value sg_argmax(sg_value x, int32_t axis) { return sg_reduce_build(&sg_op_argmax, x, axis, false); }

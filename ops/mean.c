@@ -1,7 +1,7 @@
 /* mean.c - y = (sum of x over axes) / (number of elements summed). An empty mean is 0 / 0 = NaN.
  *
- * The number is read from shapes each time the graph is planned, so that it follows a resized dimension: it is the product
- * over the reduced axes k of sum(1 over axis k). */
+ * The number is read from shapes each time the graph is planned, so that it follows a resized dimension: it is the
+ * product over the reduced axes k of sum(1 over axis k). */
 #include "ops/axis_internal.h"
 #include "ops/reduce_internal.h"
 
@@ -63,10 +63,7 @@ static sg_value mean_axes(sg_value x, int32_t n, const int32_t *axes)
     return sg_build(x.graph, &sg_op_mean, &x, 1, attr);
 }
 
-sg_value sg_mean(sg_value x, int32_t axis)
-{
-    return mean_axes(x, 1, &axis);
-}
+sg_value sg_mean(sg_value x, int32_t axis) { return mean_axes(x, 1, &axis); }
 
 sg_value sg_mean_all(sg_value x)
 {

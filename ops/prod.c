@@ -1,11 +1,11 @@
 /* prod.c - y = product of x over one axis; 1 over an empty axis.
  *
- * dx_i = dy prod_{j != i} x_j. Dividing y by x_i is wrong at zeros, so the derivative is built as a polynomial: halves are
- * multiplied pairwise until one element is left (log2 n levels, an odd level is filled up with ones),
+ * dx_i = dy prod_{j != i} x_j. Dividing y by x_i is wrong at zeros, so the derivative is built as a polynomial: halves
+ * are multiplied pairwise until one element is left (log2 n levels, an odd level is filled up with ones),
  *     p_{l+1} = a_l b_l,   with a_l, b_l the halves of p_l,
- * and the cotangent walks back down,   e_l = (e_{l+1} b_l, e_{l+1} a_l).
- * Every step is a product, a slice or a concatenation, hence exact at zeros at every order. The slices hold the size of the
- * axis: a graph with such a derivative refuses to resize that axis (the final reshape to x's shape does not fit). */
+ * and the cotangent walks back down,   e_l = (e_{l+1} b_l, e_{l+1} a_l). Every step is a product, a slice or a
+ * concatenation, hence exact at zeros at every order. The slices hold the size of the axis: a graph with such a
+ * derivative refuses to resize that axis (the final reshape to x's shape does not fit). */
 #include "ops/axis_internal.h"
 #include "ops/reduce_internal.h"
 
@@ -70,7 +70,4 @@ const sg_op sg_op_prod = {
     .cost = sg_reduce_cost,
 };
 
-sg_value sg_prod(sg_value x, int32_t axis, bool keep)
-{
-    return sg_reduce_build(&sg_op_prod, x, axis, keep);
-}
+sg_value sg_prod(sg_value x, int32_t axis, bool keep) { return sg_reduce_build(&sg_op_prod, x, axis, keep); }

@@ -1,4 +1,5 @@
-/* reduce_internal.h - what the reductions over one axis share: attributes {axis, keep}, their shape rule, their builder. */
+/* reduce_internal.h - what the reductions over one axis share: attributes {axis, keep}, their shape rule, their
+ * builder. */
 #ifndef SG_REDUCE_INTERNAL_H
 #define SG_REDUCE_INTERNAL_H
 

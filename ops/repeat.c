@@ -2,8 +2,8 @@
  *
  *   (s_0, e_0) given;   (s_{t+1}, e_{t+1}) = body(s_t, e_t, captures),   t = 0..n-1;   outputs (s_n, e_n)
  *
- * with s the explicit states and e the store entries that the body assigns. The node has no derivative rule: a loop that
- * must be differentiated is unrolled, and is then plain nodes. */
+ * with s the explicit states and e the store entries that the body assigns. The node has no derivative rule: a loop
+ * that must be differentiated is unrolled, and is then plain nodes. */
 #include "ops/repeat_internal.h"
 
 #include "ops/ops_internal.h"
@@ -98,7 +98,8 @@ static sg_status infer(const sg_infer_args *a)
     if (a->attr[SG_REPEAT_N].i < 1)
         return sg_infer_fail(a, SG_E_ARGUMENT, "the number of iterations must not be negative");
     if (states < 0 || states != sg_result_count(body) || a->n_in != sg_body_input_count(body) || states > a->n_in)
-        return sg_infer_fail(a, SG_E_GRAPH, "the loop body has %d inputs, %d results; the node %d operands, %lld states",
+        return sg_infer_fail(a, SG_E_GRAPH,
+                             "the loop body has %d inputs, %d results; the node %d operands, %lld states",
                              sg_body_input_count(body), sg_result_count(body), a->n_in, (long long)states);
     int64_t outputs = states + sg_body_entry_count(body);
     if (outputs == 0)

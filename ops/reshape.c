@@ -37,7 +37,8 @@ static bool inferred_size(const sg_shape *from, const bool *copied, int64_t lite
 static sg_status refuse(const sg_infer_args *a, const sg_shape *to)
 {
     char text[SG_SHAPE_TEXT];
-    return sg_infer_fail(a, SG_E_SHAPE, "the elements do not fill the shape %s", sg_shape_format(to, text, sizeof text));
+    return sg_infer_fail(a, SG_E_SHAPE, "the elements do not fill the shape %s",
+                         sg_shape_format(to, text, sizeof text));
 }
 
 static sg_status infer(const sg_infer_args *a)
@@ -55,7 +56,8 @@ static sg_status infer(const sg_infer_args *a)
         to.dim[to.rank] = code == SG_RESHAPE_EMPTY ? 0 : code;
         to.name[to.rank] = NULL;
         if (k >= from->rank)
-            return sg_infer_fail(a, SG_E_SHAPE, "axis %d is to keep the size of axis %d, which does not exist", to.rank, k);
+            return sg_infer_fail(a, SG_E_SHAPE, "axis %d is to keep the size of axis %d, which does not exist", to.rank,
+                                 k);
         if (k >= 0) {
             sg_shape_put(&to, to.rank, from, k);
             copied[k] = true;
@@ -77,10 +79,7 @@ static sg_status infer(const sg_infer_args *a)
     return SG_OK;
 }
 
-static void vjp(const sg_vjp_args *a)
-{
-    a->gin[0] = sg_reshape_like(a->gout[0], a->in[0]);
-}
+static void vjp(const sg_vjp_args *a) { a->gin[0] = sg_reshape_like(a->gout[0], a->in[0]); }
 
 static void eval(const sg_eval_args *a)
 {
@@ -148,13 +147,10 @@ static bool has_names(const sg_shape *s, int32_t begin, int32_t end)
     return false;
 }
 
-static int64_t keep_code(int32_t place, int32_t source)
-{
-    return place == source ? 0 : -2 - (int64_t)source;
-}
+static int64_t keep_code(int32_t place, int32_t source) { return place == source ? 0 : -2 - (int64_t)source; }
 
-/* Codes for the target axes [j0, j1) that hold the elements of the source axes [i0, i1): a single axis is kept, and the first
- * axis of one other group becomes -1. Groups with a name have the first claim on it. */
+/* Codes for the target axes [j0, j1) that hold the elements of the source axes [i0, i1): a single axis is kept, and the
+ * first axis of one other group becomes -1. Groups with a name have the first claim on it. */
 static void code_group(const sg_shape *from, int32_t i0, int32_t i1, int32_t j0, int32_t j1, bool named, bool *open,
                        int64_t *code)
 {
@@ -166,8 +162,8 @@ static void code_group(const sg_shape *from, int32_t i0, int32_t i1, int32_t j0,
     }
 }
 
-/* Walk both shapes together and cut them where the products of sizes agree: there the axes between two cuts hold the same
- * elements. Axes of size 1 are passed on the side that has them alone. */
+/* Walk both shapes together and cut them where the products of sizes agree: there the axes between two cuts hold the
+ * same elements. Axes of size 1 are passed on the side that has them alone. */
 static void find_codes(const sg_shape *from, const sg_shape *to, bool named, bool *open, int64_t *code)
 {
     int32_t i = 0, j = 0;
@@ -209,7 +205,8 @@ sg_value sg_reshape(sg_value x, sg_shape shape)
     bool identity = shape.rank == from.rank, open = false, full = true;
     for (int32_t i = 0; i < shape.rank; i++) {
         if (shape.dim[i] < -1)
-            return sg_graph_fail(x.graph, SG_E_ARGUMENT, x, "reshape: axis %d has size %lld", i, (long long)shape.dim[i]);
+            return sg_graph_fail(x.graph, SG_E_ARGUMENT, x, "reshape: axis %d has size %lld", i,
+                                 (long long)shape.dim[i]);
         bool in_place = i < from.rank && shape.dim[i] == from.dim[i];
         code[i] = in_place ? 0 : shape.dim[i];
         identity = identity && (in_place || shape.dim[i] == 0);

@@ -1,9 +1,9 @@
 /* slice.c - slice keeps [begin, end) of one axis; pad puts zeros around. Each is the other's transpose.
  *
- * Both carry {axis, begin, end} as places in the longer of the two tensors: counted from the front, or, if negative, from its
- * end; SG_SLICE_END is the end itself. The places are kept as given, so that they follow a resizing (an end equal to the size
- * of the axis means the end of the axis, at every size); dx of a slice is dy between zeros, in a tensor shaped like x (a
- * second input of pad, read for its shape alone). */
+ * Both carry {axis, begin, end} as places in the longer of the two tensors: counted from the front, or, if negative,
+ * from its end; SG_SLICE_END is the end itself. The places are kept as given, so that they follow a resizing (an end
+ * equal to the size of the axis means the end of the axis, at every size); dx of a slice is dy between zeros, in a
+ * tensor shaped like x (a second input of pad, read for its shape alone). */
 #include "ops/axis_internal.h"
 
 enum { AXIS, BEGIN, END };

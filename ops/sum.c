@@ -92,10 +92,7 @@ sg_value sg_sum_axes(sg_value x, int32_t n, const int32_t *axes, bool keep)
     return sg_build(x.graph, &sg_op_sum, &x, 1, attr);
 }
 
-sg_value sg_sum(sg_value x, int32_t axis)
-{
-    return sg_sum_axes(x, 1, &axis, false);
-}
+sg_value sg_sum(sg_value x, int32_t axis) { return sg_sum_axes(x, 1, &axis, false); }
 
 sg_value sg_sum_all(sg_value x)
 {

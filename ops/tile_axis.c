@@ -24,10 +24,7 @@ static sg_status infer(const sg_infer_args *a)
     return SG_OK;
 }
 
-static void vjp(const sg_vjp_args *a)
-{
-    a->gin[0] = sg_sum(a->gout[0], (int32_t)a->node->attr[AXIS].i);
-}
+static void vjp(const sg_vjp_args *a) { a->gin[0] = sg_sum(a->gout[0], (int32_t)a->node->attr[AXIS].i); }
 
 static void eval(const sg_eval_args *a)
 {

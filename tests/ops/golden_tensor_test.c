@@ -37,10 +37,7 @@ static sg_shape shape_attr(const json_t *test)
     return sg_shape_make(n, dim);
 }
 
-static sg_value zeros(sg_graph *graph, sg_shape shape)
-{
-    return sg_constant(graph, SG_F64, shape, &(double){0}, 1);
-}
+static sg_value zeros(sg_graph *graph, sg_shape shape) { return sg_constant(graph, SG_F64, shape, &(double){0}, 1); }
 
 /* ---- reductions */
 
@@ -168,8 +165,9 @@ static sg_value shapes(const json_t *test, const char *op, const sg_value *in, i
     if (strcmp(op, "scatter_add") == 0)
         return sg_add(in[0], sg_scatter_rows(in[2], in[1], in[0]));
     if (strcmp(op, "segment_sum") == 0)
-        return sg_scatter_rows(in[0], in[1], zeros(in[0].graph, SG_SHAPE((int64_t)golden_attr_real(test, "segments"),
-                                                                        sg_dim_of(in[0], 1))));
+        return sg_scatter_rows(
+            in[0], in[1],
+            zeros(in[0].graph, SG_SHAPE((int64_t)golden_attr_real(test, "segments"), sg_dim_of(in[0], 1))));
     if (strcmp(op, "one_hot") == 0)
         return sg_one_hot(in[0], (int64_t)golden_attr_real(test, "depth"));
     return SG_NONE;
@@ -207,7 +205,10 @@ static sg_csr csr_of(const json_t *test, const sg_value *in)
         t_indptr[c + 1] = (double)n;
     }
     sg_graph *graph = in[0].graph;
-    sg_csr x = {in[2], in[1], in[0], sg_constant(graph, SG_I32, SG_SHAPE(count), t_rows, count),
+    sg_csr x = {in[2],
+                in[1],
+                in[0],
+                sg_constant(graph, SG_I32, SG_SHAPE(count), t_rows, count),
                 sg_constant(graph, SG_I32, SG_SHAPE(count), t_order, count),
                 sg_constant(graph, SG_I32, SG_SHAPE(n_columns + 1), t_indptr, n_columns + 1)};
     free(pointers);

@@ -1,5 +1,5 @@
-/* A graph built at one size and resized gives what the same graph built at the other size gives: no rule keeps the size of a
- * named dimension, in values or in derivatives. */
+/* A graph built at one size and resized gives what the same graph built at the other size gives: no rule keeps the size
+ * of a named dimension, in values or in derivatives. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -93,25 +93,54 @@ static sg_value scattered_rows(model_inputs in)
     return sg_scatter_rows(sg_gather(table, in.index), in.index, table);
 }
 
-/* A model that gives builders literal sizes says nothing clear at size 1: is the end of [0, 1) one or the size of the axis? */
-#define MODEL(build) {#build, build, false}
-#define LITERAL(build) {#build, build, true}
+/* A model that gives builders literal sizes says nothing clear at size 1: is the end of [0, 1) one or the size of the
+ * axis? */
+#define MODEL(build)                                                                                                   \
+    {                                                                                                                  \
+#build, build, false                                                                                           \
+    }
+#define LITERAL(build)                                                                                                 \
+    {                                                                                                                  \
+#build, build, true                                                                                            \
+    }
 static const struct named_model {
     const char *name;
     model build;
     bool literal;
 } models[] = {
-    MODEL(sum_of_first_axis), MODEL(mean_of_tokens), MODEL(mean_of_everything), MODEL(mean_of_a_slice),
-    MODEL(max_of_tokens), MODEL(logsumexp_of_batch), MODEL(product_of_features), MODEL(cumsum_of_tokens),
-    LITERAL(first_token), MODEL(last_token), MODEL(all_but_the_last), MODEL(padded_tokens), MODEL(transposed),
-    MODEL(new_axis), MODEL(new_inner_axis), MODEL(tiled), MODEL(product), MODEL(scores), MODEL(shifted_difference),
-    LITERAL(flattened), MODEL(flattened_and_back), LITERAL(flattened_features), MODEL(centred), MODEL(summed_back),
-    LITERAL(with_start), LITERAL(between_tokens), MODEL(rows_of_a_table), MODEL(scattered_rows),
+    MODEL(sum_of_first_axis),
+    MODEL(mean_of_tokens),
+    MODEL(mean_of_everything),
+    MODEL(mean_of_a_slice),
+    MODEL(max_of_tokens),
+    MODEL(logsumexp_of_batch),
+    MODEL(product_of_features),
+    MODEL(cumsum_of_tokens),
+    LITERAL(first_token),
+    MODEL(last_token),
+    MODEL(all_but_the_last),
+    MODEL(padded_tokens),
+    MODEL(transposed),
+    MODEL(new_axis),
+    MODEL(new_inner_axis),
+    MODEL(tiled),
+    MODEL(product),
+    MODEL(scores),
+    MODEL(shifted_difference),
+    LITERAL(flattened),
+    MODEL(flattened_and_back),
+    LITERAL(flattened_features),
+    MODEL(centred),
+    MODEL(summed_back),
+    LITERAL(with_start),
+    LITERAL(between_tokens),
+    MODEL(rows_of_a_table),
+    MODEL(scattered_rows),
 };
 
 typedef struct built {
     sg_graph *graph;
-    sg_value in[3], out[4];      /* loss, gradients of x and w, Hessian product with x */
+    sg_value in[3], out[4]; /* loss, gradients of x and w, Hessian product with x */
 } built;
 
 static built build_at(const struct named_model *m, int64_t batch, int64_t tokens)

@@ -227,12 +227,9 @@ static void bad_loops_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(states_exchange_places),
-        cmocka_unit_test(zero_iterations_return_the_states),
-        cmocka_unit_test(entries_continue_in_the_parent),
-        cmocka_unit_test(loops_nest),
-        cmocka_unit_test(a_loop_may_only_assign),
-        cmocka_unit_test(derivatives_pass_only_unrolled),
+        cmocka_unit_test(states_exchange_places),         cmocka_unit_test(zero_iterations_return_the_states),
+        cmocka_unit_test(entries_continue_in_the_parent), cmocka_unit_test(loops_nest),
+        cmocka_unit_test(a_loop_may_only_assign),         cmocka_unit_test(derivatives_pass_only_unrolled),
         cmocka_unit_test(bad_loops_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

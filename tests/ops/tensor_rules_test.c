@@ -1,4 +1,5 @@
-/* Reductions, shape operators, indexing and products: conventions, names of dimensions, what is refused, what is not built. */
+/* Reductions, shape operators, indexing and products: conventions, names of dimensions, what is refused, what is not
+ * built. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -72,8 +73,8 @@ static void logsumexp_of_minus_infinity(void **state)
     sg_graph_free(graph);
 }
 
-/* With two zeros the gradient vanishes, but the second derivative between the zeros is the product of the others: h, the
- * row of x_1 = 0 in the Hessian, has h_i = product of all but x_1 and x_i, a polynomial like any other. */
+/* With two zeros the gradient vanishes, but the second derivative between the zeros is the product of the others: h,
+ * the row of x_1 = 0 in the Hessian, has h_i = product of all but x_1 and x_i, a polynomial like any other. */
 static void product_at_zeros(void **state)
 {
     (void)state;
@@ -211,8 +212,8 @@ static void product_derivatives_use_the_three_forms(void **state)
 /* [[1, 0, 2], [0, 3, 0]] with capacity 5: what stands past the third entry is ignored, whatever it is. */
 static sg_csr small_csr(sg_graph *graph)
 {
-    return (sg_csr){REALS(graph, SG_SHAPE(5), 1, 2, 3, NAN, 7), INTEGERS(graph, SG_SHAPE(5), 0, 2, 1, 9, -1),
-                    INTEGERS(graph, SG_SHAPE(3), 0, 2, 3),      INTEGERS(graph, SG_SHAPE(5), 0, 1, 0, 8, 8),
+    return (sg_csr){REALS(graph, SG_SHAPE(5), 1, 2, 3, NAN, 7),  INTEGERS(graph, SG_SHAPE(5), 0, 2, 1, 9, -1),
+                    INTEGERS(graph, SG_SHAPE(3), 0, 2, 3),       INTEGERS(graph, SG_SHAPE(5), 0, 1, 0, 8, 8),
                     INTEGERS(graph, SG_SHAPE(5), 0, 2, 1, 8, 8), INTEGERS(graph, SG_SHAPE(4), 0, 1, 2, 3)};
 }
 

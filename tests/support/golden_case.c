@@ -99,7 +99,8 @@ static bool fits(const json_t *test, double got, double want, double scale, doub
         return isnan(want) ? isnan(got) : got == want;
     const char *tol = json_string_value(json_object_get(test, "tol"));
     bool relative = tol && strcmp(tol, "relative") == 0 && want != 0 && !(want == rounded_zero && got == 0);
-    return relative ? fabs(got - want) <= 1e-10 * fabs(want) || fabs(want) < 1e-300 : fabs(got - want) <= tolerance * scale;
+    return relative ? fabs(got - want) <= 1e-10 * fabs(want) || fabs(want) < 1e-300
+                    : fabs(got - want) <= tolerance * scale;
 }
 
 static void compare(golden_case *c, sg_value value, const json_t *want_json, const char *what, double tolerance)
@@ -144,13 +145,15 @@ static void load_inputs(golden_case *c)
 {
     const char *name;
     json_t *tensor;
-    json_object_foreach(json_object_get(c->test, "inputs"), name, tensor) {
+    json_object_foreach(json_object_get(c->test, "inputs"), name, tensor)
+    {
         assert_true(c->n_in < MAX_INPUTS);
         c->in_name[c->n_in] = name;
         c->feed[c->n_in] = golden_data(tensor);
         c->in[c->n_in++] = sg_input(c->graph, name, dtype_of(tensor), golden_shape(tensor));
     }
-    json_object_foreach(json_object_get(c->test, "tangent"), name, tensor) {
+    json_object_foreach(json_object_get(c->test, "tangent"), name, tensor)
+    {
         for (int32_t k = 0; k < c->n_in; k++)
             if (strcmp(name, c->in_name[k]) == 0)
                 c->x[c->n_x] = c->in[k];

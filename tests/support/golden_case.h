@@ -1,5 +1,5 @@
-/* golden_case.h - running the cases of a family of shared/golden: value, vjp, jvp, Hessian product and third derivative of
- * <cotangent, f> on the reference backend, each within the tolerances of the golden README. */
+/* golden_case.h - running the cases of a family of shared/golden: value, vjp, jvp, Hessian product and third derivative
+ * of <cotangent, f> on the reference backend, each within the tolerances of the golden README. */
 #ifndef SG_TESTS_GOLDEN_CASE_H
 #define SG_TESTS_GOLDEN_CASE_H
 
@@ -7,7 +7,8 @@
 
 #include "graph/graph.h"
 
-/* Build the function of a case from its inputs, in the order of the file; SG_NONE if the family's test does not know it. */
+/* Build the function of a case from its inputs, in the order of the file; SG_NONE if the family's test does not know
+ * it. */
 typedef sg_value (*golden_build)(const json_t *test, const sg_value *in, int32_t n_in);
 
 /* Parts of a case. golden_data returns elements to be freed by the caller. */
