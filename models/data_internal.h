@@ -140,6 +140,7 @@ sg_status sg_builder_finish(sg_builder *b, sg_schema *schema, sg_data_layout lay
 void sg_builder_free(sg_builder *b);
 
 sg_schema *sg_schema_new(int64_t n_columns, int64_t n_labels);
+sg_preprocess *sg_preprocess_new(int64_t n_in, int64_t n_out);             /* zeroed; NULL if out of memory */
 /* Switch between the dense and the sparse form of the features. */
 bool sg_dataset_make_dense(sg_dataset *data);
 bool sg_dataset_make_sparse(sg_dataset *data);

@@ -199,7 +199,8 @@ sg_dataset_info sg_dataset_describe(const sg_dataset *data);
 int32_t sg_dataset_check(sg_dataset *data);
 
 /* `data convert`: write encoded features and labels. ARFF: -C relation, sparse rows if the data set is sparse. LIBSVM:
- * features from 1, labels from 0. XC: header, both from 0. A name that ends in .gz is compressed. */
+ * features from 1, labels from 0 (a row without either is a blank line). XC: header, both from 0. A name that ends in .gz is
+ * compressed. */
 sg_status sg_dataset_write(const sg_dataset *data, const char *path, sg_data_format format, sg_error *err);
 
 /* ====================================================================================================== metrics */
@@ -219,7 +220,9 @@ typedef struct sg_metrics {
 
 /* Multi-label metrics of probabilities p and gold labels y, both [rows, labels]. A label is predicted where
  * p >= threshold (thresholds: [labels], or NULL for 0.5). known (or NULL) is 0 where a gold label is unknown: that cell counts
- * nowhere. ranking adds map.example, map.label, ap.micro, p@1, p@3, p@5, ndcg, lrap, which sort the scores. */
+ * nowhere. ranking adds map.example (rows without gold label count 0; .nonempty leaves them out), map.label (labels without
+ * positive left out), ap.micro, ndcg and lrap (ties as in scikit-learn), p@1, p@3, p@5 (ties: lower label first; n_tied@k rows tie
+ * at the cut), which sort the scores. */
 sg_status sg_metrics_multilabel(sg_metrics *out, const float *p, const float *y, const float *known, int64_t rows,
                                 int64_t labels, const float *thresholds, bool ranking, sg_error *err);
 const sg_metric *sg_metrics_find(const sg_metrics *metrics, const char *name);     /* NULL if absent */
@@ -387,9 +390,10 @@ typedef struct sg_setting {
 } sg_setting;
 
 /* Resolve: defaults < extends < `file` < SEALGRAPH_* (if `environment`) < `sets` < `flags`. `file` NULL reads none; "-" is
- * standard input. A mistake is SG_E_CONFIG with file, line and column of the value or key, or the name of the setting. */
+ * standard input. With `text` the YAML is in memory and `file` only its name. A mistake is SG_E_CONFIG with file, line and
+ * column of the value or key, or the name of the setting. */
 typedef struct sg_config_request {
-    const char *file;
+    const char *file, *text;
     const sg_setting *sets;
     int32_t n_sets;
     const sg_setting *flags;
@@ -568,6 +572,27 @@ void sg_predictor_free(sg_predictor *p);
 /* {"example_f1": ..., ...}, undefined metrics null; as text with sorted, fixed digits for files that must not vary. Release
  * with sg_free. */
 char *sg_metrics_json(const sg_metrics *metrics);
+
+/* ---- trained models in use */
+/* A model folder (or a run directory, then its model/), with what its recipe and encoding say. */
+typedef struct sg_trained {
+    struct sg_model *model;
+    char *folder;                /* the model folder */
+    sg_schema *schema;
+    sg_preprocess *preprocess;   /* NULL if the model has none */
+    int64_t labels;
+    float *thresholds;           /* [labels] */
+} sg_trained;
+sg_status sg_trained_open(sg_trained **out, const char *folder, sg_error *err);
+void sg_trained_free(sg_trained *trained);
+/* Files for the model: columns are found by name, label columns may be missing; preprocessed. */
+sg_status sg_trained_read(const sg_trained *trained, const char *const *files, int32_t n, sg_dataset **data,
+                          sg_error *err);
+/* Probabilities [n, labels] of the listed rows (NULL: the first n) of preprocessed data. `config` says device and threads. */
+sg_status sg_trained_predict(const sg_trained *trained, const sg_config *config, const sg_dataset *data,
+                             const int64_t *rows, int64_t n, float *p, sg_error *err);
+/* Gold labels of the listed rows (NULL: the first n) as numbers: y [n, labels] 0/1, known [n, labels] 0 where unknown. */
+void sg_dataset_gold(const sg_dataset *data, const int64_t *rows, int64_t n, float *y, float *known);
 
 /* The demo's data: rows whose labels come in `groups` of `size`, exactly one on in each; a hidden template picks which, so
  * that groups agree. Features are noisy sums of label prototypes: each label alone is ambiguous, the set is not. */
