@@ -1,5 +1,5 @@
-/* audit.c - every launch again on the reference rules. Inputs are the very values that the kernel saw, so what differs is
- * this node's doing and not an earlier one's. */
+/* audit.c - every launch again on the reference rules. Inputs are the very values that the kernel saw, so what
+ * differs is this node's doing and not an earlier one's. */
 #include <float.h>
 #include <math.h>
 
@@ -69,9 +69,10 @@ static sg_status compare(const sg_plan *plan, const sg_step *step, int32_t k, co
     sg_status status = SG_OK;
     for (int64_t i = 0; status == SG_OK && i < count; i++)
         if (!agree(got[i], expected[i], plan->session->options.audit_tolerance))
-            status = sg_fail_at(err, SG_E_DEVICE, node->file, node->line, 0,
-                                "audit: '%s' (%s, kernel %s) output %d element %lld is %.9g, the reference gives %.9g",
-                                node->name, node->op->name, step->kernel.name, (int)k, (long long)i, got[i], expected[i]);
+            status =
+                sg_fail_at(err, SG_E_DEVICE, node->file, node->line, 0,
+                           "audit: '%s' (%s, kernel %s) output %d element %lld is %.9g, the reference gives %.9g",
+                           node->name, node->op->name, step->kernel.name, (int)k, (long long)i, got[i], expected[i]);
     if (status != SG_OK && err) {
         snprintf(err->op, sizeof err->op, "%s", node->op->name);
         snprintf(err->node, sizeof err->node, "%s", node->name);

@@ -1,15 +1,16 @@
-/* backend_internal.h - what a device implements: memory, and a kernel for each node it supports. The compile pipeline, the
- * planner and the executor know devices through this table only; a CUDA module exports one symbol that returns it.
+/* backend_internal.h - what a device implements: memory, and a kernel for each node it supports. The compile
+ * pipeline, the planner and the executor know devices through this table only; a CUDA module exports one symbol that
+ * returns it.
  *
- * prepare() may allocate, search and compile. launch() may not allocate, synchronise or call back: its pointers are fixed by
- * the plan, which is what capture into a CUDA graph needs. */
+ * prepare() may allocate, search and compile. launch() may not allocate, synchronise or call back: its pointers are
+ * fixed by the plan, which is what capture into a CUDA graph needs. */
 #ifndef SG_BACKEND_INTERNAL_H
 #define SG_BACKEND_INTERNAL_H
 
 #include "graph/graph.h"
 
 typedef struct sg_backend sg_backend;
-typedef struct sg_device sg_device;      /* opaque, the backend's */
+typedef struct sg_device sg_device; /* opaque, the backend's */
 
 /* What prepare sees of a node: descriptor, attributes, and the shape and dtype of each operand. */
 typedef struct sg_kernel_spec {
@@ -21,35 +22,35 @@ typedef struct sg_kernel_spec {
     int32_t threads;
 } sg_kernel_spec;
 
-/* What launch gets. in[k] is NULL for operands read for their shape alone. in[k] == out[j] only where the kernel said so in
- * `alias`. */
+/* What launch gets. in[k] is NULL for operands read for their shape alone. in[k] == out[j] only where the kernel
+ * said so in `alias`. */
 typedef struct sg_launch {
     const void *const *in;
     void *const *out;
     void *workspace;
-    void *state;                 /* sg_kernel.state */
+    void *state; /* sg_kernel.state */
     sg_run_index run;
     int32_t threads;
-    void *stream;                /* devices with streams */
+    void *stream; /* devices with streams */
 } sg_launch;
 
 /* Return false and fill err for failures that depend on values (an index out of range). */
 typedef bool (*sg_launch_fn)(const sg_launch *launch, sg_error *err);
 
 typedef struct sg_kernel {
-    const char *name;            /* for profiles: "onednn matmul", "fused 7 ops" */
+    const char *name; /* for profiles: "onednn matmul", "fused 7 ops" */
     sg_launch_fn launch;
-    void *state;                 /* shapes, primitives, programs; released by `release` */
+    void *state; /* shapes, primitives, programs; released by `release` */
     void (*release)(void *state);
-    size_t workspace;            /* bytes from the arena */
+    size_t workspace; /* bytes from the arena */
     /* alias[j]: input whose memory output j may take over (same size, elementwise access), or -1. NULL: none. */
     const int32_t *alias;
 } sg_kernel;
 
 struct sg_backend {
     const char *name;
-    sg_dtype real;               /* element type of real tensors on this device (F64: every dtype is stored as double) */
-    bool host_memory;            /* the store's memory can be used as it is */
+    sg_dtype real;    /* element type of real tensors on this device (F64: every dtype is stored as double) */
+    bool host_memory; /* the store's memory can be used as it is */
     sg_status (*open)(const char *spec, int32_t threads, sg_device **out, sg_error *err);
     void (*close)(sg_device *device);
     const char *(*describe)(const sg_device *device);
@@ -65,8 +66,9 @@ struct sg_backend {
 const sg_backend *sg_backend_reference(void);
 const sg_backend *sg_backend_cpu(void);
 
-/* A chain of elementwise ops, possibly ending in a sum over the last axis, as one node: attribute 0 is the body graph (its
- * inputs in order are the node's inputs, its results the node's outputs). Made by the fusion pass, never by users. */
+/* A chain of elementwise ops, possibly ending in a sum over the last axis, as one node: attribute 0 is the body
+ * graph (its inputs in order are the node's inputs, its results the node's outputs). Made by the fusion pass, never
+ * by users. */
 extern const sg_op sg_op_fused;
 sg_value sg_build_fused(sg_graph *graph, sg_graph *body, const sg_value *in, int32_t n_in);
 

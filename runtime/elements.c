@@ -2,10 +2,7 @@
 
 #include <string.h>
 
-sg_dtype sg_storage(sg_dtype real, sg_dtype dtype)
-{
-    return real == SG_F64 ? SG_F64 : dtype;
-}
+sg_dtype sg_storage(sg_dtype real, sg_dtype dtype) { return real == SG_F64 ? SG_F64 : dtype; }
 
 bool sg_tensor_bytes(sg_dtype storage, const sg_shape *shape, size_t *out)
 {
@@ -48,29 +45,37 @@ static uint16_t bf16_write(double value)
 void sg_elements_read(sg_dtype storage, const void *memory, double *out, int64_t n)
 {
     switch (storage) {
-    case SG_F64: READ_AS(double);
-    case SG_I32: READ_AS(int32_t);
-    case SG_BOOL: READ_AS(uint8_t);
+    case SG_F64:
+        READ_AS(double);
+    case SG_I32:
+        READ_AS(int32_t);
+    case SG_BOOL:
+        READ_AS(uint8_t);
     case SG_BF16:
         for (int64_t i = 0; i < n; i++)
             out[i] = bf16_read(((const uint16_t *)memory)[i]);
         return;
     case SG_F16: /* no backend stores it yet: prepare refuses such nodes */
-    case SG_F32: READ_AS(float);
+    case SG_F32:
+        READ_AS(float);
     }
 }
 
 void sg_elements_write(sg_dtype storage, void *memory, const double *in, int64_t n)
 {
     switch (storage) {
-    case SG_F64: WRITE_AS(double, in[i]);
-    case SG_I32: WRITE_AS(int32_t, in[i]);
-    case SG_BOOL: WRITE_AS(uint8_t, in[i] != 0);
+    case SG_F64:
+        WRITE_AS(double, in[i]);
+    case SG_I32:
+        WRITE_AS(int32_t, in[i]);
+    case SG_BOOL:
+        WRITE_AS(uint8_t, in[i] != 0);
     case SG_BF16:
         for (int64_t i = 0; i < n; i++)
             ((uint16_t *)memory)[i] = bf16_write(in[i]);
         return;
     case SG_F16:
-    case SG_F32: WRITE_AS(float, in[i]);
+    case SG_F32:
+        WRITE_AS(float, in[i]);
     }
 }

@@ -64,7 +64,10 @@ static sg_status launch_failed(const sg_step *step, const sg_error *why, sg_erro
 
 static sg_status launch(const sg_plan *plan, sg_step *step, sg_run_index run, sg_error *err)
 {
-    sg_launch args = {.in = step->in_at, .out = step->out_at, .state = step->kernel.state, .run = run,
+    sg_launch args = {.in = step->in_at,
+                      .out = step->out_at,
+                      .state = step->kernel.state,
+                      .run = run,
                       .workspace = step->workspace < 0 ? NULL : plan->buffer[step->workspace].at,
                       .threads = plan->session->threads};
     sg_error why;

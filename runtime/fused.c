@@ -1,4 +1,5 @@
-/* fused.c - the node that a fusion pass makes: a body of elementwise operators run as one kernel. Its meaning is its body. */
+/* fused.c - the node that a fusion pass makes: a body of elementwise operators run as one kernel. Its meaning is its
+ * body. */
 #include <math.h>
 #include <string.h>
 

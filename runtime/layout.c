@@ -1,13 +1,13 @@
 /* layout.c - where values live. Three ways to do without a copy or a new buffer, in this order:
  *
- *   home      The final value of a slot (a store entry, a loop state) is written where it will be needed, if the value that
- *             the slot started with has no reader after the step that makes it. Its ancestors by in-place kernels are
- *             written there too.
+ *   home      The final value of a slot (a store entry, a loop state) is written where it will be needed, if the
+ *             value that the slot started with has no reader after the step that makes it. Its ancestors by in-place
+ *             kernels are written there too.
  *   takeover  A kernel that allows it writes over an operand that dies with it.
  *   view      Reshapes name the memory of their operand.
  *
- * What a slot could not receive in place is copied when the frame ends, after all its steps: values read before that are
- * those of the start, as the graph says. */
+ * What a slot could not receive in place is copied when the frame ends, after all its steps: values read before that
+ * are those of the start, as the graph says. */
 #include <limits.h>
 
 #include "ops/ops.h"
@@ -23,16 +23,13 @@ typedef struct layout {
     const sg_slot *slot;
     int32_t n_slots;
     int32_t *root;
-    int32_t *maker;              /* step that computes the value; -1 for leaves */
-    int32_t *last;               /* step of the last reader; n_steps: needed at the end; -1: none */
-    int32_t *home;               /* buffer of the slot that the value goes to, or -1 */
-    bool *kept;                  /* results: memory of their own */
+    int32_t *maker; /* step that computes the value; -1 for leaves */
+    int32_t *last;  /* step of the last reader; n_steps: needed at the end; -1: none */
+    int32_t *home;  /* buffer of the slot that the value goes to, or -1 */
+    bool *kept;     /* results: memory of their own */
 } layout;
 
-static sg_status out_of_memory(sg_error *err)
-{
-    return sg_fail(err, SG_E_MEMORY, "out of memory while compiling");
-}
+static sg_status out_of_memory(sg_error *err) { return sg_fail(err, SG_E_MEMORY, "out of memory while compiling"); }
 
 static size_t value_bytes(const layout *l, int32_t v)
 {
@@ -97,8 +94,8 @@ static int32_t aliased_operand(const layout *l, const sg_step *step, int32_t j)
 
 /* ------------------------------------------------------------------------------------------------------------ homes */
 
-/* May value v be written to the slot's memory? Not while the slot's first value still has readers, except that the maker
- * itself may read it in place. */
+/* May value v be written to the slot's memory? Not while the slot's first value still has readers, except that the
+ * maker itself may read it in place. */
 static bool may_enter(const layout *l, const sg_slot *slot, int32_t v)
 {
     const sg_step *step = &l->frame->step[l->maker[v]];
@@ -125,7 +122,8 @@ static void assign_home(layout *l, const sg_slot *slot)
     }
 }
 
-/* ----------------------------------------------------------------------------------------------------------- buffers */
+/* -----------------------------------------------------------------------------------------------------------
+ * buffers */
 
 static bool can_take_over(const layout *l, int32_t i, int32_t a)
 {
@@ -144,7 +142,7 @@ static int32_t choose_buffer(layout *l, int32_t i, int32_t j)
     int32_t a = aliased_operand(l, step, j);
     if (!can_take_over(l, i, a))
         return sg_plan_buffer(l->plan, SG_PLACE_ARENA, value_bytes(l, v));
-    l->last[l->root[step->node->in[a]]] = -1;      /* once only, also when two outputs may alias it */
+    l->last[l->root[step->node->in[a]]] = -1; /* once only, also when two outputs may alias it */
     return step->in[a];
 }
 
@@ -218,10 +216,7 @@ static sg_status layout_step(layout *l, int32_t i, sg_error *err)
 
 /* ------------------------------------------------------------------------------------------------- the frame's end */
 
-static int32_t final_buffer(const layout *l, int32_t v)
-{
-    return l->frame->buffer[l->root[v]];
-}
+static int32_t final_buffer(const layout *l, int32_t v) { return l->frame->buffer[l->root[v]]; }
 
 /* Will the end of the frame write this buffer by a copy? */
 static bool overwritten(const layout *l, int32_t buffer)

@@ -17,17 +17,12 @@ int32_t sg_leaf_entry(const sg_graph *graph, const sg_node *node)
     return sg_store_find(sg_graph_store(graph), node->attr[0].s);
 }
 
-const char *sg_leaf_input(const sg_node *node)
-{
-    return node->attr[0].s;
-}
+const char *sg_leaf_input(const sg_node *node) { return node->attr[0].s; }
 
-bool sg_reads_shape_only(const sg_node *node, int32_t k)
-{
-    return k < 32 && (node->op->shape_only >> k & 1);
-}
+bool sg_reads_shape_only(const sg_node *node, int32_t k) { return k < 32 && (node->op->shape_only >> k & 1); }
 
-/* By name: the operators of ops/ register their descriptors under these names, and expand_dims and squeeze build reshapes. */
+/* By name: the operators of ops/ register their descriptors under these names, and expand_dims and squeeze build
+ * reshapes. */
 bool sg_is_view(const sg_node *node)
 {
     static const char *const names[] = {"reshape", "reshape_like", "stop_gradient"};

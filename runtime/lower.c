@@ -122,10 +122,7 @@ static sg_status check_graph(missing *m, sg_graph *graph, const int32_t *root, i
     return status;
 }
 
-int32_t sg_root_count(const sg_graph *graph)
-{
-    return sg_result_count(graph) + sg_effect_count(graph);
-}
+int32_t sg_root_count(const sg_graph *graph) { return sg_result_count(graph) + sg_effect_count(graph); }
 
 void sg_roots(sg_graph *graph, int32_t *out)
 {

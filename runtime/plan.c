@@ -10,7 +10,7 @@
 
 struct sg_block {
     struct sg_block *next;
-    size_t padding;              /* keeps what follows aligned like malloc's */
+    size_t padding; /* keeps what follows aligned like malloc's */
 };
 
 void *sg_plan_take(sg_plan *plan, int64_t count, size_t bytes)
@@ -36,7 +36,8 @@ int32_t sg_plan_buffer(sg_plan *plan, sg_place place, size_t bytes)
         plan->buffer = moved;
         plan->buffer_capacity = wider;
     }
-    plan->buffer[plan->n_buffers] = (sg_buffer){.place = place, .entry = -1, .bytes = bytes, .first = INT_MAX, .last = -1};
+    plan->buffer[plan->n_buffers] =
+        (sg_buffer){.place = place, .entry = -1, .bytes = bytes, .first = INT_MAX, .last = -1};
     return plan->n_buffers++;
 }
 
@@ -68,10 +69,7 @@ void sg_plan_free(sg_plan *plan)
     sg_free(plan);
 }
 
-static sg_status out_of_memory(sg_error *err)
-{
-    return sg_fail(err, SG_E_MEMORY, "out of memory while compiling");
-}
+static sg_status out_of_memory(sg_error *err) { return sg_fail(err, SG_E_MEMORY, "out of memory while compiling"); }
 
 /* --------------------------------------------------------------------------------------------------- lower and fuse */
 
@@ -93,7 +91,8 @@ static sg_status fuse(sg_plan *plan, sg_error *err)
     return SG_OK;
 }
 
-/* ------------------------------------------------------------------------------------------ inputs, results, entries */
+/* ------------------------------------------------------------------------------------------ inputs, results,
+ * entries */
 
 static sg_status add_port(sg_plan *plan, sg_port *port, const char *name, sg_value v, sg_error *err)
 {
@@ -102,7 +101,8 @@ static sg_status add_port(sg_plan *plan, sg_port *port, const char *name, sg_val
         return out_of_memory(err);
     strcpy(kept, name);
     const sg_shape *shape = sg_shape_of(v);
-    *port = (sg_port){.name = kept, .shape = sg_shape_make(shape->rank, shape->dim), .dtype = sg_dtype_of(v), .buffer = -1};
+    *port =
+        (sg_port){.name = kept, .shape = sg_shape_make(shape->rank, shape->dim), .dtype = sg_dtype_of(v), .buffer = -1};
     return SG_OK;
 }
 
@@ -114,7 +114,8 @@ static const sg_port *find_port(const sg_port *port, int32_t n, const char *name
     return NULL;
 }
 
-/* Inputs that nothing reads any more still have memory: the caller fills them without knowing what was optimised away. */
+/* Inputs that nothing reads any more still have memory: the caller fills them without knowing what was optimised
+ * away. */
 static sg_status make_inputs(sg_plan *plan, sg_graph *graph, sg_error *err)
 {
     plan->input = sg_plan_take(plan, sg_node_count(graph), sizeof *plan->input);
@@ -276,7 +277,8 @@ static sg_status fill_constants(sg_plan *plan, sg_frame *frame, sg_error *err)
     return SG_OK;
 }
 
-/* ------------------------------------------------------------------------------------------------------ the pipeline */
+/* ------------------------------------------------------------------------------------------------------ the
+ * pipeline */
 
 static sg_status allocate_memory(sg_plan *plan, sg_error *err)
 {

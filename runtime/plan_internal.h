@@ -1,12 +1,12 @@
 /* plan_internal.h - the data of sessions and compiled plans, and the passes that make them.
  *
- * A plan is a tree of frames: the graph itself and one frame for each loop body. A frame is a list of steps (a kernel, or a
- * loop with a frame of its own). Every value lives in a buffer; several values share one where that is exact: views,
- * results that take over the memory of an operand that dies, and the states of loops.
+ * A plan is a tree of frames: the graph itself and one frame for each loop body. A frame is a list of steps (a
+ * kernel, or a loop with a frame of its own). Every value lives in a buffer; several values share one where that is
+ * exact: views, results that take over the memory of an operand that dies, and the states of loops.
  *
  * Time is counted in ticks over all frames in program order, so that one interval [first, last] a buffer says when its
- * memory is in use, loops included: what a body makes lives inside the loop's ticks, what a loop reads from outside lives to the
- * loop's end. */
+ * memory is in use, loops included: what a body makes lives inside the loop's ticks, what a loop reads from outside
+ * lives to the loop's end. */
 #ifndef SG_PLAN_INTERNAL_H
 #define SG_PLAN_INTERNAL_H
 
@@ -25,14 +25,14 @@ struct sg_session {
     sg_session_options options;
     int32_t threads;
     char description[256];
-    void *arena;                 /* temporaries of whichever plan runs */
+    void *arena; /* temporaries of whichever plan runs */
     size_t arena_bytes;
-    uint64_t arena_version;      /* moves when `arena` does: plans then compute their pointers again */
+    uint64_t arena_version; /* moves when `arena` does: plans then compute their pointers again */
 };
 
 /* sg_session_new with the device's table instead of its name: for modules that bring a backend, and for tests. */
-sg_status sg_session_open(sg_session **out, const sg_backend *backend, sg_store *store, const sg_session_options *options,
-                          sg_error *err);
+sg_status sg_session_open(sg_session **out, const sg_backend *backend, sg_store *store,
+                          const sg_session_options *options, sg_error *err);
 /* Make the session's arena hold `bytes`. */
 sg_status sg_session_reserve(sg_session *session, size_t bytes, sg_error *err);
 sg_dtype sg_session_storage(const sg_session *session, sg_dtype dtype);
@@ -40,21 +40,21 @@ sg_dtype sg_session_storage(const sg_session *session, sg_dtype dtype);
 /* ------------------------------------------------------------------------------------------------------------ plans */
 
 typedef enum sg_place {
-    SG_PLACE_ARENA,              /* temporary: offset in the session's arena */
-    SG_PLACE_PINNED,             /* inputs, results, constants, mirrors: offset in the plan's own memory */
-    SG_PLACE_ENTRY               /* the store's memory */
+    SG_PLACE_ARENA,  /* temporary: offset in the session's arena */
+    SG_PLACE_PINNED, /* inputs, results, constants, mirrors: offset in the plan's own memory */
+    SG_PLACE_ENTRY   /* the store's memory */
 } sg_place;
 
 typedef struct sg_buffer {
     sg_place place;
     int32_t entry;
     size_t bytes, offset;
-    int32_t first, last;         /* ticks */
+    int32_t first, last; /* ticks */
     char *at;
 } sg_buffer;
 
 typedef struct sg_copy {
-    int32_t from, to;            /* buffers of equal size */
+    int32_t from, to; /* buffers of equal size */
 } sg_copy;
 
 typedef struct sg_copies {
@@ -67,30 +67,30 @@ typedef struct sg_frame sg_frame;
 typedef struct sg_step {
     const sg_node *node;
     sg_kernel_spec spec;
-    sg_kernel kernel;            /* launch is NULL for a loop */
-    int32_t *in, *out;           /* buffers; -1: read for its shape alone */
+    sg_kernel kernel;  /* launch is NULL for a loop */
+    int32_t *in, *out; /* buffers; -1: read for its shape alone */
     const void **in_at;
     void **out_at;
-    int32_t workspace;           /* buffer or -1 */
-    int32_t begin, end;          /* ticks */
+    int32_t workspace;  /* buffer or -1 */
+    int32_t begin, end; /* ticks */
     sg_frame *body;
-    int64_t count;               /* iterations */
-    sg_copies start;             /* initial states that could not be taken over */
+    int64_t count;   /* iterations */
+    sg_copies start; /* initial states that could not be taken over */
     int64_t calls, nanoseconds;
 } sg_step;
 
 struct sg_frame {
     sg_graph *graph;
-    int32_t *root;               /* values that must exist at the end */
+    int32_t *root; /* values that must exist at the end */
     int32_t n_roots;
-    bool *live;                  /* of each node: needed by the roots */
+    bool *live; /* of each node: needed by the roots */
     sg_step *step;
     int32_t n_steps;
-    int32_t *buffer;             /* of each value; -1 */
-    /* At the end of a run or iteration: values that other copies would overwrite are saved, then the slots that were not
-     * written in place receive theirs. */
+    int32_t *buffer; /* of each value; -1 */
+    /* At the end of a run or iteration: values that other copies would overwrite are saved, then the slots that were
+     * not written in place receive theirs. */
     sg_copies save, commit;
-    int32_t end;                 /* tick */
+    int32_t end; /* tick */
 };
 
 /* An input or a result. */
@@ -101,12 +101,12 @@ typedef struct sg_port {
     int32_t buffer;
 } sg_port;
 
-/* A store entry that the plan reads or writes. If its element type is not the device's (integer entries on the reference
- * backend), its buffer is a mirror in pinned memory, converted before and after a run. */
+/* A store entry that the plan reads or writes. If its element type is not the device's (integer entries on the
+ * reference backend), its buffer is a mirror in pinned memory, converted before and after a run. */
 typedef struct sg_used_entry {
     int32_t entry, buffer;
-    int32_t value;               /* its param value in the top graph, or -1 */
-    int32_t after;               /* the value it takes, or -1 */
+    int32_t value; /* its param value in the top graph, or -1 */
+    int32_t after; /* the value it takes, or -1 */
     bool mirrored;
 } sg_used_entry;
 
@@ -117,12 +117,12 @@ typedef struct sg_event {
 
 struct sg_plan {
     sg_session *session;
-    sg_graph *graph;             /* lowered and fused; owned */
+    sg_graph *graph; /* lowered and fused; owned */
     sg_frame *top;
     sg_buffer *buffer;
     int32_t n_buffers, buffer_capacity;
-    int32_t *dying;              /* arena buffers in order of `last`, for poisoning: those of tick t are */
-    int32_t *dying_at;           /* dying[dying_at[t] .. dying_at[t + 1]) */
+    int32_t *dying;    /* arena buffers in order of `last`, for poisoning: those of tick t are */
+    int32_t *dying_at; /* dying[dying_at[t] .. dying_at[t + 1]) */
     int32_t ticks;
     char *pinned;
     size_t pinned_bytes, scratch_bytes;
@@ -131,10 +131,10 @@ struct sg_plan {
     int32_t n_inputs, n_results;
     sg_used_entry *entry;
     int32_t n_entries;
-    struct sg_block *pool;       /* what sg_plan_take handed out */
+    struct sg_block *pool; /* what sg_plan_take handed out */
     sg_event *event;
     int64_t n_events, event_capacity;
-    int64_t epoch;               /* clock at compilation, origin of the trace */
+    int64_t epoch; /* clock at compilation, origin of the trace */
     bool no_reuse;
 };
 
@@ -143,10 +143,12 @@ void *sg_plan_take(sg_plan *plan, int64_t count, size_t bytes);
 /* A new buffer, or -1 if out of memory. */
 int32_t sg_plan_buffer(sg_plan *plan, sg_place place, size_t bytes);
 
-/* sg_plan_new, and with `no_reuse` a plan in which no two temporaries share memory: what planned memory is compared with. */
+/* sg_plan_new, and with `no_reuse` a plan in which no two temporaries share memory: what planned memory is compared
+ * with. */
 sg_status sg_plan_compile(sg_plan **out, sg_session *session, sg_graph *graph, bool no_reuse, sg_error *err);
 
-/* lower.c: replace composites that the device lacks by their decomposition, then report every node still without kernel. */
+/* lower.c: replace composites that the device lacks by their decomposition, then report every node still without
+ * kernel. */
 sg_status sg_lower(sg_session *session, sg_graph *from, sg_graph **out, sg_error *err);
 sg_status sg_check_kernels(sg_session *session, sg_graph *graph, sg_error *err);
 /* The values that a run of the graph must produce: results, then what is written to the store. */
@@ -162,8 +164,8 @@ sg_status sg_frame_make(sg_plan *plan, sg_graph *graph, const int32_t *root, int
 
 /* A place that outlives a run or iteration: a store entry, or the state of a loop. */
 typedef struct sg_slot {
-    int32_t home;                /* buffer */
-    int32_t before, after;       /* its value at the start (-1: not read) and at the end */
+    int32_t home;          /* buffer */
+    int32_t before, after; /* its value at the start (-1: not read) and at the end */
 } sg_slot;
 
 /* layout.c: a buffer for every value of a frame and the loops in it. */
@@ -175,10 +177,12 @@ sg_status sg_place_buffers(sg_plan *plan, sg_error *err);
 /* execute.c: compute all pointers; needed when the session's arena has moved. */
 void sg_plan_resolve(sg_plan *plan);
 
-/* Copies that the plan makes at loop starts and at ends of frames, loop bodies counted once: 0 when all updates are in place. */
+/* Copies that the plan makes at loop starts and at ends of frames, loop bodies counted once: 0 when all updates are
+ * in place. */
 int32_t sg_plan_copy_count(const sg_plan *plan);
 
-/* audit.c: around one launch. `before` holds the operands in double, taken before the launch since it may overwrite them. */
+/* audit.c: around one launch. `before` holds the operands in double, taken before the launch since it may overwrite
+ * them. */
 sg_status sg_audit_before(const sg_plan *plan, const sg_step *step, double ***before, sg_error *err);
 sg_status sg_audit_after(const sg_plan *plan, const sg_step *step, double **before, sg_run_index run, sg_error *err);
 void sg_audit_release(const sg_step *step, double **before);

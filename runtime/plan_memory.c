@@ -7,16 +7,10 @@
 
 #include "runtime/plan_internal.h"
 
-static size_t align_up(size_t bytes)
-{
-    return (bytes + SG_ALIGN - 1) / SG_ALIGN * SG_ALIGN;
-}
+static size_t align_up(size_t bytes) { return (bytes + SG_ALIGN - 1) / SG_ALIGN * SG_ALIGN; }
 
 /* Zero-size tensors take a line too: their pointers are then valid and distinct. */
-static size_t footprint(const sg_buffer *b)
-{
-    return align_up(b->bytes ? b->bytes : 1);
-}
+static size_t footprint(const sg_buffer *b) { return align_up(b->bytes ? b->bytes : 1); }
 
 typedef struct request {
     sg_buffer *buffer;
@@ -30,10 +24,7 @@ static int larger_first(const void *a, const void *b)
     return fx != fy ? (fx < fy ? 1 : -1) : x->index - y->index;
 }
 
-static bool meet(const sg_buffer *a, const sg_buffer *b)
-{
-    return a->first <= b->last && b->first <= a->last;
-}
+static bool meet(const sg_buffer *a, const sg_buffer *b) { return a->first <= b->last && b->first <= a->last; }
 
 /* `placed` is in order of offsets. */
 static size_t best_gap(const sg_buffer *b, sg_buffer *const *placed, int32_t n, bool no_reuse)

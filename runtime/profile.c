@@ -18,11 +18,12 @@ void sg_profile_record(sg_plan *plan, sg_step *step, int64_t start)
     int64_t duration = sg_clock() - start;
     step->calls++;
     step->nanoseconds += duration;
-    if (plan->n_events < plan->event_capacity)     /* the first runs tell the story; a full buffer just stops */
+    if (plan->n_events < plan->event_capacity) /* the first runs tell the story; a full buffer just stops */
         plan->event[plan->n_events++] = (sg_event){step, start - plan->epoch, duration};
 }
 
-/* ------------------------------------------------------------------------------------------------------ before a run */
+/* ------------------------------------------------------------------------------------------------------ before a
+ * run */
 
 static void describe_frame(const sg_frame *frame, double times, sg_plan_info *info)
 {
@@ -42,7 +43,8 @@ static void describe_frame(const sg_frame *frame, double times, sg_plan_info *in
 
 sg_plan_info sg_plan_describe(const sg_plan *plan)
 {
-    sg_plan_info info = {.arena_bytes = plan->pinned_bytes + plan->scratch_bytes, .temporary_bytes = plan->scratch_bytes};
+    sg_plan_info info = {.arena_bytes = plan->pinned_bytes + plan->scratch_bytes,
+                         .temporary_bytes = plan->scratch_bytes};
     for (int32_t k = 0; k < plan->n_entries; k++)
         info.store_bytes += plan->buffer[plan->entry[k].buffer].bytes;
     describe_frame(plan->top, 1, &info);
@@ -57,10 +59,7 @@ static int32_t frame_copies(const sg_frame *frame)
     return n;
 }
 
-int32_t sg_plan_copy_count(const sg_plan *plan)
-{
-    return frame_copies(plan->top);
-}
+int32_t sg_plan_copy_count(const sg_plan *plan) { return frame_copies(plan->top); }
 
 static void print_place(const sg_plan *plan, const sg_buffer *b, FILE *out)
 {
@@ -103,12 +102,10 @@ static void print_frame(const sg_plan *plan, const sg_frame *frame, int32_t inde
     print_copies(plan, "commit", &frame->commit, indent, out);
 }
 
-void sg_plan_print(const sg_plan *plan, FILE *out)
-{
-    print_frame(plan, plan->top, 0, out);
-}
+void sg_plan_print(const sg_plan *plan, FILE *out) { print_frame(plan, plan->top, 0, out); }
 
-/* ------------------------------------------------------------------------------------------------------- after a run */
+/* ------------------------------------------------------------------------------------------------------- after a
+ * run */
 
 typedef struct line {
     const sg_step *step;
@@ -155,7 +152,8 @@ void sg_plan_profile_print(const sg_plan *plan, FILE *out)
     double total = 0;
     for (int32_t i = 0; i < n; i++)
         total += (double)lines[i].step->nanoseconds;
-    fprintf(out, "%-28s %-24s %9s %12s %7s %9s %9s\n", "node", "kernel", "calls", "total ms", "share", "Gflop/s", "GB/s");
+    fprintf(out, "%-28s %-24s %9s %12s %7s %9s %9s\n", "node", "kernel", "calls", "total ms", "share", "Gflop/s",
+            "GB/s");
     for (int32_t i = 0; i < n; i++) {
         const sg_step *s = lines[i].step;
         fprintf(out, "%-28.28s %-24.24s %9lld %12.3f %6.1f%% %9.2f %9.2f\n", s->node->name, s->kernel.name,

@@ -1,7 +1,8 @@
 /* runtime.h - the public header of runtime/: sessions (a device, a store, one arena) and plans (compiled graphs).
  *
  *     sg_session *s;  sg_plan *step;
- *     sg_session_new(&s, store, &(sg_session_options){sizeof(sg_session_options), .backend = "cpu", .threads = 2}, &err);
+ *     sg_session_new(&s, store, &(sg_session_options){sizeof(sg_session_options), .backend = "cpu", .threads = 2},
+ * &err);
  *     sg_plan_new(&step, s, graph, &err);
  *     float *x = sg_plan_input(step, "x");            // fill it ...
  *     sg_plan_run(step, &err);
@@ -21,14 +22,14 @@ typedef struct sg_session sg_session;
 typedef struct sg_plan sg_plan;
 
 typedef struct sg_session_options {
-    size_t size;                 /* sizeof(sg_session_options) */
-    const char *backend;         /* "cpu" (default) or "reference"; "cuda", "cuda:1" where the module is present */
-    int32_t threads;             /* 0: the machine's cores, at most 16 */
-    bool no_fusion;              /* compile every node by itself */
-    bool audit;                  /* run each node again on the reference rules and report the first that differs */
-    double audit_tolerance;      /* relative to max(1, |expected|); 0: 1e-4 */
-    bool poison;                 /* fill freed memory with NaN; default on in debug builds */
-    bool profile;                /* keep times of each node */
+    size_t size;            /* sizeof(sg_session_options) */
+    const char *backend;    /* "cpu" (default) or "reference"; "cuda", "cuda:1" where the module is present */
+    int32_t threads;        /* 0: the machine's cores, at most 16 */
+    bool no_fusion;         /* compile every node by itself */
+    bool audit;             /* run each node again on the reference rules and report the first that differs */
+    double audit_tolerance; /* relative to max(1, |expected|); 0: 1e-4 */
+    bool poison;            /* fill freed memory with NaN; default on in debug builds */
+    bool profile;           /* keep times of each node */
 } sg_session_options;
 
 /* The store must hold the backend's real type (F64 for "reference", F32 else) and outlive the session. */
@@ -43,14 +44,15 @@ const char *sg_cpu_isa(void);
 /* Names of the backends that this build offers, comma-separated. */
 const char *sg_backend_names(void);
 
-/* Compile the graph's results and effects at its present sizes. The graph may be freed or rebound afterwards. Reports every
- * node without a kernel at once. The store's entries are initialised by the caller (sg_store_initialise). */
+/* Compile the graph's results and effects at its present sizes. The graph may be freed or rebound afterwards.
+ * Reports every node without a kernel at once. The store's entries are initialised by the caller
+ * (sg_store_initialise). */
 sg_status sg_plan_new(sg_plan **out, sg_session *session, sg_graph *graph, sg_error *err);
 void sg_plan_free(sg_plan *plan);
 
 /* Inputs and results by name. Memory belongs to the plan's part of the arena: element type float, int32_t or uint8_t
- * (bool) on "cpu"; double for every dtype on "reference". Contents of inputs stay until overwritten; results are valid until the
- * next run of any plan of the session. NULL if there is no such name. */
+ * (bool) on "cpu"; double for every dtype on "reference". Contents of inputs stay until overwritten; results are
+ * valid until the next run of any plan of the session. NULL if there is no such name. */
 void *sg_plan_input(sg_plan *plan, const char *name);
 const void *sg_plan_result(sg_plan *plan, const char *name);
 const sg_shape *sg_plan_input_shape(const sg_plan *plan, const char *name);
@@ -64,12 +66,12 @@ sg_status sg_plan_run(sg_plan *plan, sg_error *err);
 
 /* What a plan costs, before running it. */
 typedef struct sg_plan_info {
-    size_t arena_bytes;          /* planned temporaries, inputs and results */
-    size_t temporary_bytes;      /* of these, what is neither input nor result */
-    size_t store_bytes;          /* entries the plan reads or writes */
-    int32_t nodes;               /* scheduled kernels, loop bodies counted once */
-    int32_t fused;               /* of these, fused chains */
-    double flops, bytes;         /* of one run, loops multiplied out */
+    size_t arena_bytes;     /* planned temporaries, inputs and results */
+    size_t temporary_bytes; /* of these, what is neither input nor result */
+    size_t store_bytes;     /* entries the plan reads or writes */
+    int32_t nodes;          /* scheduled kernels, loop bodies counted once */
+    int32_t fused;          /* of these, fused chains */
+    double flops, bytes;    /* of one run, loops multiplied out */
 } sg_plan_info;
 sg_plan_info sg_plan_describe(const sg_plan *plan);
 /* One line a scheduled kernel: name, op, shapes, kernel, offset, bytes. */
@@ -87,8 +89,8 @@ typedef struct sg_machine_peak {
 sg_machine_peak sg_measure_peak(int32_t threads);
 
 /* Evaluate values of a graph once on the reference backend, in double: feed[i] are the elements of x[i] (inputs, or any
- * values, which are then replaced), out[k] receives y[k]. Store entries are read, not written. This is the oracle of tests
- * and the evaluator for sg_gradcheck. */
+ * values, which are then replaced), out[k] receives y[k]. Store entries are read, not written. This is the oracle of
+ * tests and the evaluator for sg_gradcheck. */
 sg_status sg_reference_eval(sg_graph *graph, const sg_value *x, double *const *feed, int32_t n_x, const sg_value *y,
                             double *const *out, int32_t n_y, sg_error *err);
 

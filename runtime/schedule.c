@@ -4,15 +4,9 @@
 #include "runtime/leaf_internal.h"
 #include "runtime/plan_internal.h"
 
-static sg_status out_of_memory(sg_error *err)
-{
-    return sg_fail(err, SG_E_MEMORY, "out of memory while compiling");
-}
+static sg_status out_of_memory(sg_error *err) { return sg_fail(err, SG_E_MEMORY, "out of memory while compiling"); }
 
-static bool runs(const sg_node *node)
-{
-    return !(node->op->flags & SG_OP_LEAF) && !sg_is_view(node);
-}
+static bool runs(const sg_node *node) { return !(node->op->flags & SG_OP_LEAF) && !sg_is_view(node); }
 
 static sg_status prepare_kernel(sg_plan *plan, sg_step *step, sg_error *err)
 {
@@ -96,7 +90,7 @@ sg_status sg_frame_make(sg_plan *plan, sg_graph *graph, const int32_t *root, int
         return out_of_memory(err);
     for (int32_t i = 0; i < sg_node_count(graph); i++) {
         const sg_node *node = sg_node_at(graph, i);
-        if (frame->live[i] && runs(node))     /* counted first: a failed step has a kernel to release */
+        if (frame->live[i] && runs(node)) /* counted first: a failed step has a kernel to release */
             SG_TRY(make_step(plan, graph, node, &frame->step[frame->n_steps++], err));
     }
     return SG_OK;

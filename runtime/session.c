@@ -19,10 +19,7 @@ static const sg_backend *find_backend(const char *spec, sg_error *err)
     return NULL;
 }
 
-const char *sg_backend_names(void)
-{
-    return "cpu, reference";
-}
+const char *sg_backend_names(void) { return "cpu, reference"; }
 
 static int32_t machine_threads(void)
 {
@@ -78,8 +75,8 @@ sg_status sg_session_new(sg_session **out, sg_store *store, const sg_session_opt
     return backend ? sg_session_open(out, backend, store, options, err) : SG_E_DEVICE;
 }
 
-sg_status sg_session_open(sg_session **out, const sg_backend *backend, sg_store *store, const sg_session_options *options,
-                          sg_error *err)
+sg_status sg_session_open(sg_session **out, const sg_backend *backend, sg_store *store,
+                          const sg_session_options *options, sg_error *err)
 {
     *out = NULL;
     if (!store)
@@ -95,7 +92,7 @@ sg_status sg_session_open(sg_session **out, const sg_backend *backend, sg_store 
     sg_status status = check_session(s, err);
     if (status == SG_OK)
         status = open_device(s, err);
-    s->options.backend = backend->name;      /* the caller's text need not live on */
+    s->options.backend = backend->name; /* the caller's text need not live on */
     if (status != SG_OK) {
         sg_free(s);
         return status;
@@ -136,17 +133,8 @@ sg_dtype sg_session_storage(const sg_session *session, sg_dtype dtype)
     return sg_storage(session->backend->real, dtype);
 }
 
-sg_store *sg_session_store(sg_session *session)
-{
-    return session->store;
-}
+sg_store *sg_session_store(sg_session *session) { return session->store; }
 
-int32_t sg_session_threads(const sg_session *session)
-{
-    return session->threads;
-}
+int32_t sg_session_threads(const sg_session *session) { return session->threads; }
 
-const char *sg_session_describe(const sg_session *session)
-{
-    return session->description;
-}
+const char *sg_session_describe(const sg_session *session) { return session->description; }

@@ -12,8 +12,15 @@ static bool fill(sg_graph *graph, const sg_node *node, int32_t threads, sg_shape
         shape[k] = *sg_shape_of(v);
         dtype[k] = sg_dtype_of(v);
     }
-    *spec = (sg_kernel_spec){.node = node, .attr = node->attr, .n_in = n_in, .n_out = n_out, .in_shape = shape,
-                             .out_shape = shape + n_in, .in_dtype = dtype, .out_dtype = dtype + n_in, .threads = threads};
+    *spec = (sg_kernel_spec){.node = node,
+                             .attr = node->attr,
+                             .n_in = n_in,
+                             .n_out = n_out,
+                             .in_shape = shape,
+                             .out_shape = shape + n_in,
+                             .in_dtype = dtype,
+                             .out_dtype = dtype + n_in,
+                             .threads = threads};
     return true;
 }
 
@@ -33,8 +40,8 @@ bool sg_spec_supported(sg_session *session, sg_graph *graph, const sg_node *node
     sg_shape few_shapes[8], *shape = n <= 8 ? few_shapes : sg_calloc(n, sizeof *shape);
     sg_dtype few_dtypes[8], *dtype = n <= 8 ? few_dtypes : sg_calloc(n, sizeof *dtype);
     sg_kernel_spec spec;
-    bool yes = fill(graph, node, session->threads, shape, dtype, &spec) &&
-               session->backend->supports(session->device, &spec);
+    bool yes =
+        fill(graph, node, session->threads, shape, dtype, &spec) && session->backend->supports(session->device, &spec);
     if (n > 8) {
         sg_free(shape);
         sg_free(dtype);

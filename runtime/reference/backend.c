@@ -9,7 +9,7 @@ typedef struct reference_kernel {
     sg_shape *shape;
     sg_dtype *dtype;
     sg_tensor64 *tensor;
-    int32_t index;               /* operand whose elements must lie in [low, limit), or -1 */
+    int32_t index; /* operand whose elements must lie in [low, limit), or -1 */
     double low, limit;
 } reference_kernel;
 
@@ -38,7 +38,7 @@ static void find_index(reference_kernel *k, const sg_kernel_spec *spec)
         k->limit = (double)spec->out_shape[0].dim[spec->out_shape[0].rank - 1];
     } else if (strcmp(op, "softmax_cross_entropy") == 0) {
         k->index = 1;
-        k->low = -1;                           /* ignored positions */
+        k->low = -1; /* ignored positions */
         k->limit = (double)spec->in_shape[0].dim[spec->in_shape[0].rank - 1];
     }
 }
@@ -48,8 +48,8 @@ static bool index_valid(const reference_kernel *k, const double *index, sg_error
     int64_t n = sg_shape_count(&k->shape[k->index]);
     for (int64_t i = 0; i < n; i++)
         if (!(index[i] >= k->low && index[i] < k->limit)) {
-            sg_fail(err, SG_E_DATA, "index %.0f at position %lld is outside [%.0f, %.0f)", index[i], (long long)i, k->low,
-                    k->limit);
+            sg_fail(err, SG_E_DATA, "index %.0f at position %lld is outside [%.0f, %.0f)", index[i], (long long)i,
+                    k->low, k->limit);
             return false;
         }
     return true;
@@ -89,8 +89,13 @@ static sg_status reference_prepare(sg_device *device, const sg_kernel_spec *spec
         k->tensor[i].shape = &k->shape[i];
     }
     find_index(k, spec);
-    k->args = (sg_eval_args){.node = spec->node, .attr = spec->attr, .n_in = spec->n_in, .n_out = spec->n_out,
-                             .in = k->tensor, .out = k->tensor + spec->n_in, .in_dtype = k->dtype,
+    k->args = (sg_eval_args){.node = spec->node,
+                             .attr = spec->attr,
+                             .n_in = spec->n_in,
+                             .n_out = spec->n_out,
+                             .in = k->tensor,
+                             .out = k->tensor + spec->n_in,
+                             .in_dtype = k->dtype,
                              .out_dtype = k->dtype + spec->n_in};
     return SG_OK;
 }
@@ -112,10 +117,7 @@ static sg_status reference_open(const char *spec, int32_t threads, sg_device **o
     return SG_OK;
 }
 
-static void reference_close(sg_device *device)
-{
-    (void)device;
-}
+static void reference_close(sg_device *device) { (void)device; }
 
 static const char *reference_describe(const sg_device *device)
 {

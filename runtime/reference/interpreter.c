@@ -12,7 +12,6 @@ static sg_status out_of_memory(sg_error *err)
     return sg_fail(err, SG_E_MEMORY, "out of memory while evaluating on the reference rules");
 }
 
-
 static double *allocate_value(const sg_shape *shape)
 {
     int64_t count = sg_shape_count(shape);
@@ -22,8 +21,15 @@ static double *allocate_value(const sg_shape *shape)
 static sg_status eval_rule(const sg_node *node, const sg_tensor64 *in, const sg_dtype *in_dtype, const sg_tensor64 *out,
                            const sg_dtype *out_dtype, sg_run_index run)
 {
-    sg_eval_args args = {.node = node, .attr = node->attr, .n_in = node->n_in, .n_out = node->n_out, .in = in, .out = out,
-                         .in_dtype = in_dtype, .out_dtype = out_dtype, .run = run};
+    sg_eval_args args = {.node = node,
+                         .attr = node->attr,
+                         .n_in = node->n_in,
+                         .n_out = node->n_out,
+                         .in = in,
+                         .out = out,
+                         .in_dtype = in_dtype,
+                         .out_dtype = out_dtype,
+                         .run = run};
     node->op->eval(&args);
     return SG_OK;
 }
@@ -76,8 +82,8 @@ static sg_status run_decomposition(sg_graph *inner, const sg_node *node, const s
     return status;
 }
 
-static sg_status decomposition(const sg_node *node, const sg_tensor64 *in, const sg_dtype *in_dtype, const sg_tensor64 *out,
-                               sg_run_index run, sg_error *err)
+static sg_status decomposition(const sg_node *node, const sg_tensor64 *in, const sg_dtype *in_dtype,
+                               const sg_tensor64 *out, sg_run_index run, sg_error *err)
 {
     sg_graph *inner = sg_graph_new();
     sg_value *x = sg_calloc(node->n_in + node->n_out, sizeof *x), *y = x ? x + node->n_in : NULL;
@@ -92,8 +98,8 @@ static sg_status decomposition(const sg_node *node, const sg_tensor64 *in, const
     return status;
 }
 
-sg_status sg_interpret_node(const sg_node *node, const sg_tensor64 *in, const sg_dtype *in_dtype, const sg_tensor64 *out,
-                            const sg_dtype *out_dtype, sg_run_index run, sg_error *err)
+sg_status sg_interpret_node(const sg_node *node, const sg_tensor64 *in, const sg_dtype *in_dtype,
+                            const sg_tensor64 *out, const sg_dtype *out_dtype, sg_run_index run, sg_error *err)
 {
     if (node->op->eval)
         return eval_rule(node, in, in_dtype, out, out_dtype, run);
@@ -104,14 +110,15 @@ sg_status sg_interpret_node(const sg_node *node, const sg_tensor64 *in, const sg
 
 /* ---------------------------------------------------------------------------------------------------------- loops */
 
-/* State of a loop while it is interpreted: the body's value slots, and the outputs of the node as the states' memory. */
+/* State of a loop while it is interpreted: the body's value slots, and the outputs of the node as the states'
+ * memory. */
 typedef struct loop {
     const sg_node *node;
     sg_graph *body;
     double **data;
     bool *given;
     int32_t *next;
-    double *scratch;             /* all nexts, side by side: read before any state is written */
+    double *scratch; /* all nexts, side by side: read before any state is written */
 } loop;
 
 static void loop_start(loop *l, double *const *outer)
@@ -125,7 +132,8 @@ static void loop_start(loop *l, double *const *outer)
     for (int32_t k = 0; k < l->node->n_out; k++) {
         const sg_shape *shape = sg_shape_of(sg_repeat_inner(l->node, k));
         double *state = outer[l->node->out + k];
-        memcpy(state, outer[l->node->in[sg_repeat_output_input(l->node, k)]], (size_t)sg_shape_count(shape) * sizeof *state);
+        memcpy(state, outer[l->node->in[sg_repeat_output_input(l->node, k)]],
+               (size_t)sg_shape_count(shape) * sizeof *state);
         l->data[sg_repeat_inner(l->node, k).id] = state;
         l->next[k] = sg_repeat_next(l->node, k).id;
     }
@@ -257,8 +265,8 @@ static sg_status interpret_one(sg_graph *graph, const sg_node *node, double **da
     return status;
 }
 
-sg_status sg_interpret(sg_graph *graph, double **data, const bool *given, const int32_t *root, int32_t n, sg_run_index run,
-                       sg_error *err)
+sg_status sg_interpret(sg_graph *graph, double **data, const bool *given, const int32_t *root, int32_t n,
+                       sg_run_index run, sg_error *err)
 {
     bool *needed = sg_calloc(sg_value_count(graph) + 1, sizeof *needed);
     if (!needed)

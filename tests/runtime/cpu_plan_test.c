@@ -27,7 +27,8 @@ static sg_graph *net(sg_store *store)
     sg_value w2 = sg_param(scope, "W2", SG_SHAPE(32, 8), sg_init_normal(0, 0.2));
     sg_value h = sg_dropout(scope, sg_softplus(sg_add(sg_matmul(x, w1), b1)), 0.2);
     sg_value z = sg_matmul(sg_mul(h, sg_sigmoid(h)), w2);
-    sg_value loss = sg_named(sg_mean_all(sg_sub(sg_logsumexp(z, -1, false), sg_sum(sg_mul(sg_softmax(z, -1), z), -1))), "loss");
+    sg_value loss =
+        sg_named(sg_mean_all(sg_sub(sg_logsumexp(z, -1, false), sg_sum(sg_mul(sg_softmax(z, -1), z), -1))), "loss");
     sg_value p[3] = {w1, b1, w2}, g[3];
     sg_grad(loss, p, 3, g);
     const char *names[3] = {"1", "2", "3"};
@@ -35,8 +36,8 @@ static sg_graph *net(sg_store *store)
         sg_scope s = sg_scope_sub(scope, names[k]);
         sg_value m = sg_state(s, "m", SG_F32, *sg_shape_of(p[k]), sg_init_zeros());
         sg_value v = sg_state(s, "v", SG_F32, *sg_shape_of(p[k]), sg_init_zeros());
-        sg_adam_state next = sg_adam((sg_adam_state){p[k], m, v}, g[k], sg_scalar(graph, 0.01), sg_scalar(graph, 1), 0.9,
-                                     0.999, 1e-8, 0.01, true);
+        sg_adam_state next = sg_adam((sg_adam_state){p[k], m, v}, g[k], sg_scalar(graph, 0.01), sg_scalar(graph, 1),
+                                     0.9, 0.999, 1e-8, 0.01, true);
         sg_assign(p[k], next.p);
         sg_assign(m, next.m);
         sg_assign(v, next.v);
@@ -57,8 +58,13 @@ static outcome run_net(const char *backend, int32_t threads, bool no_fusion, boo
     sg_graph *graph = net(store);
     sg_store_initialise(store, 11);
     sg_rng_seed(store, 3, 4);
-    sg_session_options o = {.size = sizeof o, .backend = backend, .threads = threads, .no_fusion = no_fusion,
-                            .poison = true, .audit = audit, .audit_tolerance = 1e-5};
+    sg_session_options o = {.size = sizeof o,
+                            .backend = backend,
+                            .threads = threads,
+                            .no_fusion = no_fusion,
+                            .poison = true,
+                            .audit = audit,
+                            .audit_tolerance = 1e-5};
     sg_session *s;
     sg_error err;
     if (sg_session_new(&s, store, &o, &err) != SG_OK)
@@ -139,7 +145,8 @@ static size_t largest_copy(const sg_plan *plan, const sg_frame *frame)
         size_t inside = step->body ? largest_copy(plan, step->body) : 0;
         most = inside > most ? inside : most;
         for (int32_t k = 0; k < step->start.count; k++)
-            most = plan->buffer[step->start.item[k].to].bytes > most ? plan->buffer[step->start.item[k].to].bytes : most;
+            most =
+                plan->buffer[step->start.item[k].to].bytes > most ? plan->buffer[step->start.item[k].to].bytes : most;
     }
     return most;
 }
@@ -152,11 +159,25 @@ static void test_training_step(void **state)
     sg_graph *graph = sg_graph_new();
     static const int64_t hidden[] = {24, 16};
     static const double dropout[] = {0.3, 0.3};
-    sg_mlc_sizes sizes = {.inputs = 30, .labels = 9, .layers = 2, .hidden = hidden, .dropout = dropout,
-                          .activation = SG_ACTIVATION_SOFTPLUS, .global = 5};
-    sg_step_options o = {.loss = SG_LOSS_SEAL_DYNAMIC, .batch = 8, .task = sizes, .energy = sizes, .samples = 6,
-                         .n_energy = 4, .n_task = 3, .energy_weight = 1, .bce_weight = 1, .clip = 10,
-                         .task_adam = sg_adam_defaults(1e-3), .energy_adam = sg_adam_defaults(1e-3)};
+    sg_mlc_sizes sizes = {.inputs = 30,
+                          .labels = 9,
+                          .layers = 2,
+                          .hidden = hidden,
+                          .dropout = dropout,
+                          .activation = SG_ACTIVATION_SOFTPLUS,
+                          .global = 5};
+    sg_step_options o = {.loss = SG_LOSS_SEAL_DYNAMIC,
+                         .batch = 8,
+                         .task = sizes,
+                         .energy = sizes,
+                         .samples = 6,
+                         .n_energy = 4,
+                         .n_task = 3,
+                         .energy_weight = 1,
+                         .bce_weight = 1,
+                         .clip = 10,
+                         .task_adam = sg_adam_defaults(1e-3),
+                         .energy_adam = sg_adam_defaults(1e-3)};
     sg_error err;
     if (sg_step_build(graph, store, &o, &err) != SG_OK)
         fail_msg("%s", err.text);

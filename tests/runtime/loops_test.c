@@ -165,11 +165,12 @@ static void adam_entry(sg_scope scope, const char *name)
 {
     sg_scope s = sg_scope_sub(scope, name);
     sg_shape shape = SG_SHAPE(3);
-    sg_value p = sg_param(s, "p", shape, sg_init_constant(1)), t = sg_state(s, "t", SG_F32, sg_shape_scalar(), sg_init_zeros());
+    sg_value p = sg_param(s, "p", shape, sg_init_constant(1)),
+             t = sg_state(s, "t", SG_F32, sg_shape_scalar(), sg_init_zeros());
     sg_value m = sg_state(s, "m", SG_F32, shape, sg_init_zeros()), v = sg_state(s, "v", SG_F32, shape, sg_init_zeros());
     sg_value now = sg_add_scalar(t, 1);
-    sg_adam_state next = sg_adam((sg_adam_state){p, m, v}, sg_sin(p), sg_scalar(scope.graph, 0.01), now, 0.9, 0.999, 1e-8,
-                                 0.01, true);
+    sg_adam_state next =
+        sg_adam((sg_adam_state){p, m, v}, sg_sin(p), sg_scalar(scope.graph, 0.01), now, 0.9, 0.999, 1e-8, 0.01, true);
     sg_assign(p, next.p);
     sg_assign(m, next.m);
     sg_assign(v, next.v);
@@ -202,7 +203,8 @@ static void alternate(fixture *f, bool loops)
     }
 }
 
-/* A nested alternation of updates is as good as one written out, and moves no memory: all entries are updated in place. */
+/* A nested alternation of updates is as good as one written out, and moves no memory: all entries are updated in
+ * place. */
 static void test_nested_updates(void **state)
 {
     (void)state;
@@ -290,10 +292,14 @@ static void test_draws(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_state),        cmocka_unit_test(test_state_taken_over),
-        cmocka_unit_test(test_initial_value_survives), cmocka_unit_test(test_exchange),
-        cmocka_unit_test(test_mixed_states), cmocka_unit_test(test_nested_updates),
-        cmocka_unit_test(test_entry_and_its_start), cmocka_unit_test(test_draws),
+        cmocka_unit_test(test_state),
+        cmocka_unit_test(test_state_taken_over),
+        cmocka_unit_test(test_initial_value_survives),
+        cmocka_unit_test(test_exchange),
+        cmocka_unit_test(test_mixed_states),
+        cmocka_unit_test(test_nested_updates),
+        cmocka_unit_test(test_entry_and_its_start),
+        cmocka_unit_test(test_draws),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

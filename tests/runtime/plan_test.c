@@ -72,7 +72,7 @@ static void test_ports(void **state)
     sg_session *s = reference_session(store, NULL);
     sg_plan *plan = compile_plan(s, graph, false);
     sg_error err;
-    assert_non_null(sg_plan_input(plan, "unused"));      /* fed as ever although nothing reads it */
+    assert_non_null(sg_plan_input(plan, "unused")); /* fed as ever although nothing reads it */
     assert_non_null(sg_plan_input(plan, "shape"));
     assert_null(sg_plan_input(plan, "nothing"));
     assert_null(sg_plan_result(plan, "x"));
@@ -89,7 +89,7 @@ static void test_ports(void **state)
     sg_plan_fetch(plan, "y", first, 4, NULL);
     sg_store_initialise(store, 1);
     assert_int_equal(sg_store_set(store, "W", (double[]){.5, .5, .5, .5, .5, .5}, 6, NULL), SG_OK);
-    run_plan(plan);                                      /* the input is still there */
+    run_plan(plan); /* the input is still there */
     sg_plan_fetch(plan, "y", second, 4, NULL);
     assert_memory_equal(first, second, sizeof first);
     sg_plan_free(plan);
@@ -172,7 +172,8 @@ static void test_index_out_of_range(void **state)
     for (int32_t cpu = 0; cpu < 2; cpu++) {
         sg_store *store = sg_store_new(cpu ? SG_F32 : SG_F64);
         sg_graph *graph = sg_graph_new();
-        sg_value table = sg_input(graph, "table", SG_F32, SG_SHAPE(4, 2)), rows = sg_input(graph, "rows", SG_I32, SG_SHAPE(3));
+        sg_value table = sg_input(graph, "table", SG_F32, SG_SHAPE(4, 2)),
+                 rows = sg_input(graph, "rows", SG_I32, SG_SHAPE(3));
         sg_result(graph, "y", sg_named(sg_gather(table, rows), "lookup"));
         sg_session *s;
         sg_error err;
@@ -232,7 +233,7 @@ static void test_rebind(void **state)
     sg_error err;
     assert_int_equal(sg_graph_bind(graph, &(sg_binding){"batch", 64}, 1, &err), SG_OK);
     sg_plan *large = compile_plan(s, graph, false);
-    sg_graph_free(graph);                                /* plans do not need it */
+    sg_graph_free(graph); /* plans do not need it */
     double x[192], y[128], w[6];
     for (int32_t i = 0; i < 192; i++)
         x[i] = 0.01 * (i % 6);
@@ -356,7 +357,8 @@ static void test_audit(void **state)
         sg_graph *graph = small_model(store, 2);
         sg_store_initialise(store, 1);
         inplace_backend_breaks = broken ? "tanh" : NULL;
-        sg_session *s = inplace_session(store, &(sg_session_options){.size = sizeof(sg_session_options), .audit = true});
+        sg_session *s =
+            inplace_session(store, &(sg_session_options){.size = sizeof(sg_session_options), .audit = true});
         sg_plan *plan = compile_plan(s, graph, false);
         sg_plan_feed(plan, "x", (double[]){1, 2, 3, 4, 5, 6}, 6, NULL);
         sg_error err;
@@ -393,7 +395,8 @@ static void test_profile(void **state)
     sg_store *store = sg_store_new(SG_F64);
     sg_graph *graph = small_model(store, 2);
     sg_store_initialise(store, 1);
-    sg_session *s = reference_session(store, &(sg_session_options){.size = sizeof(sg_session_options), .profile = true});
+    sg_session *s =
+        reference_session(store, &(sg_session_options){.size = sizeof(sg_session_options), .profile = true});
     sg_plan *plan = compile_plan(s, graph, false);
     run_plan(plan);
     run_plan(plan);
@@ -433,7 +436,7 @@ static void test_describe(void **state)
     sg_plan *plan = compile_plan(s, graph, false);
     sg_plan_info info = sg_plan_describe(plan);
     assert_int_equal(info.nodes, 2);
-    assert_true(info.flops >= 10 * 2 * 8 * 8 * 8);       /* loops multiplied out */
+    assert_true(info.flops >= 10 * 2 * 8 * 8 * 8); /* loops multiplied out */
     assert_true(info.arena_bytes >= info.temporary_bytes + 2 * 8 * 8 * sizeof(double));
     sg_plan_free(plan);
     sg_session_free(s);
@@ -444,12 +447,19 @@ static void test_describe(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_session_errors),      cmocka_unit_test(test_ports),
-        cmocka_unit_test(test_uninitialised_entry), cmocka_unit_test(test_sticky_error),
-        cmocka_unit_test(test_missing_kernels),     cmocka_unit_test(test_decomposition),
-        cmocka_unit_test(test_rebind),              cmocka_unit_test(test_no_allocation),
-        cmocka_unit_test(test_out_of_memory),       cmocka_unit_test(test_audit),
-        cmocka_unit_test(test_index_out_of_range), cmocka_unit_test(test_profile),             cmocka_unit_test(test_describe),
+        cmocka_unit_test(test_session_errors),
+        cmocka_unit_test(test_ports),
+        cmocka_unit_test(test_uninitialised_entry),
+        cmocka_unit_test(test_sticky_error),
+        cmocka_unit_test(test_missing_kernels),
+        cmocka_unit_test(test_decomposition),
+        cmocka_unit_test(test_rebind),
+        cmocka_unit_test(test_no_allocation),
+        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_audit),
+        cmocka_unit_test(test_index_out_of_range),
+        cmocka_unit_test(test_profile),
+        cmocka_unit_test(test_describe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Memory: plans on shared memory give the bits of plans without sharing and of the interpreter, with dead memory poisoned;
- * buffers that live at the same time do not overlap; stores are updated in place where that is exact. */
+/* Memory: plans on shared memory give the bits of plans without sharing and of the interpreter, with dead memory
+ * poisoned; buffers that live at the same time do not overlap; stores are updated in place where that is exact. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -16,24 +16,30 @@ static const sg_session_options poisoned = {.size = sizeof(sg_session_options), 
 
 /* ------------------------------------------------------------------------------------------------- random graphs */
 
-static int32_t pick(uint64_t seed, int64_t *draw, int32_t n)
-{
-    return (int32_t)(test_uniform(seed, (*draw)++) * n);
-}
+static int32_t pick(uint64_t seed, int64_t *draw, int32_t n) { return (int32_t)(test_uniform(seed, (*draw)++) * n); }
 
 static sg_value random_node(uint64_t seed, int64_t *draw, const sg_value *known, int32_t n)
 {
     sg_value a = known[n - 1 - pick(seed, draw, n < 6 ? n : 6)], b = known[pick(seed, draw, n)];
     switch (pick(seed, draw, 9)) {
-    case 0: return sg_add(a, b);
-    case 1: return sg_mul(a, b);
-    case 2: return sg_tanh(a);
-    case 3: return sg_sub(sg_sigmoid(a), b);
-    case 4: return sg_matmul(sg_tanh(a), sg_sigmoid(b));
-    case 5: return sg_reshape(sg_neg(a), SG_SHAPE(SIDE, SIDE));
-    case 6: return sg_mul(a, sg_softmax(b, -1));
-    case 7: return sg_transpose(a, SG_AXES(1, 0));
-    default: return sg_add(a, sg_sum(b, 0));
+    case 0:
+        return sg_add(a, b);
+    case 1:
+        return sg_mul(a, b);
+    case 2:
+        return sg_tanh(a);
+    case 3:
+        return sg_sub(sg_sigmoid(a), b);
+    case 4:
+        return sg_matmul(sg_tanh(a), sg_sigmoid(b));
+    case 5:
+        return sg_reshape(sg_neg(a), SG_SHAPE(SIDE, SIDE));
+    case 6:
+        return sg_mul(a, sg_softmax(b, -1));
+    case 7:
+        return sg_transpose(a, SG_AXES(1, 0));
+    default:
+        return sg_add(a, sg_sum(b, 0));
     }
 }
 
@@ -148,7 +154,8 @@ static void test_placement(void **state)
         for (int32_t i = 0; i < plan->n_buffers; i++)
             for (int32_t j = 0; j < i; j++) {
                 const sg_buffer *a = &plan->buffer[i], *b = &plan->buffer[j];
-                if (a->place != SG_PLACE_ARENA || b->place != SG_PLACE_ARENA || a->first > b->last || b->first > a->last)
+                if (a->place != SG_PLACE_ARENA || b->place != SG_PLACE_ARENA || a->first > b->last ||
+                    b->first > a->last)
                     continue;
                 assert_true(a->offset + a->bytes <= b->offset || b->offset + b->bytes <= a->offset);
             }
@@ -212,7 +219,7 @@ static void test_update_in_place(void **state)
     sg_assign(p, sg_tanh(sg_mul_scalar(twice, 0.1)));
     sg_plan *plan = run_fixture(&f);
     assert_int_equal(sg_plan_copy_count(plan), 0);
-    assert_true(stored(&f, "p") > 0.537 && stored(&f, "p") < 0.5371);      /* tanh 0.6 */
+    assert_true(stored(&f, "p") > 0.537 && stored(&f, "p") < 0.5371); /* tanh 0.6 */
     close_fixture(&f, plan);
 }
 
@@ -284,8 +291,9 @@ static void test_integer_entry(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_graphs),  cmocka_unit_test(test_placement), cmocka_unit_test(test_update_in_place),
-        cmocka_unit_test(test_old_version_kept), cmocka_unit_test(test_exchange),  cmocka_unit_test(test_shared_value),
+        cmocka_unit_test(test_random_graphs),   cmocka_unit_test(test_placement),
+        cmocka_unit_test(test_update_in_place), cmocka_unit_test(test_old_version_kept),
+        cmocka_unit_test(test_exchange),        cmocka_unit_test(test_shared_value),
         cmocka_unit_test(test_integer_entry),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

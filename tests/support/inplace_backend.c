@@ -10,7 +10,7 @@ const char *inplace_backend_lacks, *inplace_backend_breaks;
 
 typedef struct inplace_kernel {
     sg_kernel inner;
-    void **scratch;              /* where the rule writes, since it may not overwrite what it reads */
+    void **scratch; /* where the rule writes, since it may not overwrite what it reads */
     size_t *bytes;
     int32_t *alias;
     int32_t n_out;
@@ -71,8 +71,8 @@ static sg_status inplace_prepare(sg_device *device, const sg_kernel_spec *spec, 
         k->scratch[j] = sg_alloc(k->bytes[j] + 1);
         k->alias[j] = choose_alias(spec, j);
     }
-    *out = (sg_kernel){.name = "in place", .launch = inplace_launch, .state = k, .release = inplace_release,
-                       .alias = k->alias};
+    *out = (sg_kernel){
+        .name = "in place", .launch = inplace_launch, .state = k, .release = inplace_release, .alias = k->alias};
     return SG_OK;
 }
 

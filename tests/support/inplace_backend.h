@@ -1,12 +1,12 @@
-/* inplace_backend.h - a device for tests: the reference rules, but with kernels that take over operands as those of a fast
- * device do, without some ops if wanted, and with a fault if wanted. */
+/* inplace_backend.h - a device for tests: the reference rules, but with kernels that take over operands as those of
+ * a fast device do, without some ops if wanted, and with a fault if wanted. */
 #ifndef SG_TESTS_INPLACE_BACKEND_H
 #define SG_TESTS_INPLACE_BACKEND_H
 
 #include "runtime/plan_internal.h"
 
-/* Set before compiling; NULL for none. Names of ops: one that the device lacks, and one whose first element comes out 1 % and
- * 0.01 off. */
+/* Set before compiling; NULL for none. Names of ops: one that the device lacks, and one whose first element comes
+ * out 1 % and 0.01 off. */
 extern const char *inplace_backend_lacks, *inplace_backend_breaks;
 
 const sg_backend *inplace_backend(void);
