@@ -323,6 +323,8 @@ sg_status sg_cli_parse(sg_cli *cli, int argc, char **argv, sg_error *err)
 {
     int at;
     bool flags = true;
+    cli->argc = argc;
+    cli->argv = argv;
     SG_TRY(allocate(cli, argc, err));
     SG_TRY(find_verb(argc, argv, &cli->verb, &at, err));
     for (at++; at < argc; at++) {
@@ -381,6 +383,11 @@ sg_status sg_cli_int(const sg_cli *cli, const char *flag, int64_t low, int64_t h
 
 sg_status sg_cli_config(const sg_cli *cli, sg_config **out, sg_error *err)
 {
-    sg_config_request request = {sg_cli_value(cli, "config"), cli->sets, cli->n_sets, cli->flags, cli->n_flags, true};
+    return sg_cli_config_on(cli, sg_cli_value(cli, "config"), NULL, out, err);
+}
+
+sg_status sg_cli_config_on(const sg_cli *cli, const char *file, const char *text, sg_config **out, sg_error *err)
+{
+    sg_config_request request = {file, text, cli->sets, cli->n_sets, cli->flags, cli->n_flags, true};
     return sg_config_load(out, &request, err);
 }

@@ -53,6 +53,8 @@ typedef struct sg_verb {
 extern const sg_verb *const sg_verbs[];  /* ended by NULL */
 
 struct sg_cli {
+    int argc;
+    char **argv;
     const sg_verb *verb;
     int n_arguments;
     const char **arguments;
@@ -82,6 +84,8 @@ sg_status sg_cli_int(const sg_cli *cli, const char *flag, int64_t low, int64_t h
                      sg_error *err);
 /* The configuration that the command line describes: file, environment, --set and flags. */
 sg_status sg_cli_config(const sg_cli *cli, sg_config **out, sg_error *err);
+/* The same on top of another file or text in place of -c. */
+sg_status sg_cli_config_on(const sg_cli *cli, const char *file, const char *text, sg_config **out, sg_error *err);
 
 /* ---- help (help.c) */
 int sg_help_verb(const sg_cli *cli, const sg_verb *verb);
@@ -101,6 +105,16 @@ typedef enum sg_style { SG_STYLE_BOLD, SG_STYLE_DIM, SG_STYLE_GREEN, SG_STYLE_RE
 const char *sg_paint(bool color, sg_style style);      /* escape sequence or "" */
 /* Notes of a data set as messages. */
 void sg_cli_notes(const sg_cli *cli, const sg_dataset *data);
+
+/* Metrics as an object, undefined ones null; and as lines for people. */
+json_t *sg_metrics_document(const sg_metrics *metrics);
+void sg_metrics_print(const sg_metrics *metrics, const char *prefix);
+
+/* ---- conditions of --require (require.c) */
+/* Check the form of each condition before any work is done. */
+sg_status sg_require_check(const sg_cli *cli, sg_error *err);
+/* SG_EXIT_OK, or SG_EXIT_REQUIRE after telling which condition does not hold. `best` are validation metrics. */
+int sg_require_hold(const sg_cli *cli, const sg_metrics *best, const sg_metrics *test);
 
 /* ---- tables (table.c): columns as wide as their widest cell, numbers right-aligned */
 typedef struct sg_table sg_table;

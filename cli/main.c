@@ -9,6 +9,7 @@
 #define VERBS(X)                                                                                                       \
     X(init)                                                                                                            \
     X(data_info) X(data_check) X(data_convert) X(data_split)                                                           \
+    X(train)                                                                                                           \
     X(score)                                                                                                           \
     X(ops)                                                                                                             \
     X(config_show) X(config_schema)                                                                                    \

@@ -143,6 +143,24 @@ json_t *sg_json_number(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
+json_t *sg_metrics_document(const sg_metrics *metrics)
+{
+    json_t *document = json_object();
+    for (int32_t i = 0; i < metrics->count; i++)
+        json_object_set_new(document, metrics->metric[i].name,
+                            metrics->metric[i].defined ? sg_json_number(metrics->metric[i].value) : json_null());
+    return document;
+}
+
+void sg_metrics_print(const sg_metrics *metrics, const char *prefix)
+{
+    for (int32_t i = 0; i < metrics->count; i++)
+        if (metrics->metric[i].defined)
+            printf("%s%-22s %.6g\n", prefix, metrics->metric[i].name, metrics->metric[i].value);
+        else
+            printf("%s%-22s undefined\n", prefix, metrics->metric[i].name);
+}
+
 const char *sg_paint(bool color, sg_style style)
 {
     static const char *const codes[] = {"\033[1m", "\033[2m", "\033[32m", "\033[31m", "\033[0m"};

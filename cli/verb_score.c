@@ -143,13 +143,6 @@ static sg_status read_lines(pair *s, row_fn *read_row, sg_error *err)
 
 /* ---- data sets */
 
-static void fill(const sg_dataset *data, const int64_t *indptr, const int32_t *index, float value, float *out)
-{
-    for (int64_t row = 0; row < data->rows; row++)
-        for (int64_t k = indptr[row]; k < indptr[row + 1]; k++)
-            out[row * data->labels + index[k]] = value;
-}
-
 static sg_status read_dataset(pair *s, const sg_config *config, sg_error *err)
 {
     sg_dataset *data = NULL;
@@ -164,7 +157,7 @@ static sg_status read_dataset(pair *s, const sg_config *config, sg_error *err)
             status = sg_fail_at(err, SG_E_DATA, s->path, 0, 0, "label %lld is '%.80s', but '%.80s' in the gold data",
                                 (long long)i, data->schema->label_names[i], s->gold->schema->label_names[i]);
     if (status == SG_OK)
-        fill(data, data->label_indptr, data->label_index, 1, s->p);
+        sg_dataset_gold(data, NULL, data->rows, s->p, NULL);
     sg_dataset_free(data);
     return status;
 }
@@ -192,11 +185,7 @@ static sg_status make_pair(const sg_cli *cli, const sg_config *config, pair *s, 
     s->known = gold->unknown_indptr ? sg_calloc(cells, sizeof *s->known) : NULL;
     if (!s->p || !s->y || (gold->unknown_indptr && !s->known))
         return sg_fail(err, SG_E_MEMORY, "out of memory");
-    fill(gold, gold->label_indptr, gold->label_index, 1, s->y);
-    for (int64_t i = 0; s->known && i < cells; i++)
-        s->known[i] = 1;
-    if (s->known)
-        fill(gold, gold->unknown_indptr, gold->unknown_index, 0, s->known);
+    sg_dataset_gold(gold, NULL, gold->rows, s->y, s->known);
     return read_predictions(cli, config, s, err);
 }
 
@@ -230,20 +219,11 @@ static sg_status write_per_label(const pair *s, const float *thresholds, const c
 
 static int print_metrics(const sg_cli *cli, const pair *s, const sg_metrics *metrics)
 {
-    if (cli->json) {
-        json_t *values = json_object();
-        for (int32_t i = 0; i < metrics->count; i++)
-            json_object_set_new(values, metrics->metric[i].name,
-                                metrics->metric[i].defined ? sg_json_number(metrics->metric[i].value) : json_null());
+    if (cli->json)
         return sg_cli_json(json_pack("{s:I,s:I,s:o}", "rows", (json_int_t)s->gold->rows, "labels",
-                                     (json_int_t)s->gold->labels, "metrics", values),
+                                     (json_int_t)s->gold->labels, "metrics", sg_metrics_document(metrics)),
                            SG_EXIT_OK);
-    }
-    for (int32_t i = 0; i < metrics->count; i++)
-        if (metrics->metric[i].defined)
-            printf("%-22s %.6g\n", metrics->metric[i].name, metrics->metric[i].value);
-        else
-            printf("%-22s undefined\n", metrics->metric[i].name);
+    sg_metrics_print(metrics, "");
     return SG_EXIT_OK;
 }
 

@@ -134,7 +134,9 @@ static sg_status finish(sg_config *config, sg_error *err)
 
 static sg_status resolve(sg_config *config, const sg_config_request *request, sg_error *err)
 {
-    if (request->file)
+    if (request->text)
+        SG_TRY(sg_config_read_text(config, request->text, strlen(request->text), request->file, err));
+    else if (request->file)
         SG_TRY(sg_config_read_file(config, request->file, err));
     if (request->environment)
         SG_TRY(apply_environment(config, err));

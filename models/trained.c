@@ -1,0 +1,141 @@
+/* trained.c - a trained model in use: its folder, the data it reads, its predictions. */
+#include "models/models.h"
+#include "serialize/serialize.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+void sg_dataset_gold(const sg_dataset *data, const int64_t *rows, int64_t n, float *y, float *known)
+{
+    int64_t L = data->labels;
+    memset(y, 0, (size_t)(n * L) * sizeof *y);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t row = rows ? rows[i] : i;
+        for (int64_t k = data->label_indptr[row]; k < data->label_indptr[row + 1]; k++)
+            y[i * L + data->label_index[k]] = 1;
+        for (int64_t k = 0; known && k < L; k++)
+            known[i * L + k] = 1;
+        for (int64_t k = known && data->unknown_indptr ? data->unknown_indptr[row] : 0;
+             known && data->unknown_indptr && k < data->unknown_indptr[row + 1]; k++)
+            known[i * L + data->unknown_index[k]] = 0;
+    }
+}
+
+/* `folder`/model if that is there (a run directory), else `folder`. */
+static char *model_folder(const char *folder)
+{
+    struct stat st;
+    size_t size = strlen(folder) + sizeof "/model";
+    char *path = sg_alloc(size);
+    if (!path)
+        return NULL;
+    snprintf(path, size, "%s/model", folder);
+    if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode))
+        snprintf(path, size, "%s", folder);
+    return path;
+}
+
+static sg_status read_thresholds(sg_trained *t, sg_error *err)
+{
+    t->labels = t->model->n_labels;
+    t->thresholds = sg_calloc(t->labels, sizeof *t->thresholds);
+    if (!t->thresholds)
+        return sg_fail(err, SG_E_MEMORY, "out of memory");
+    for (int64_t i = 0; i < t->labels; i++)
+        t->thresholds[i] = t->model->thresholds ? (float)t->model->thresholds[i] : 0.5f;
+    return SG_OK;
+}
+
+static sg_status open_model(sg_trained *t, const char *folder, sg_error *err)
+{
+    if (!(t->folder = model_folder(folder)))
+        return sg_fail(err, SG_E_MEMORY, "out of memory");
+    SG_TRY(sg_model_read(&t->model, t->folder, err));
+    if (strcmp(t->model->task, "mlc") != 0)
+        return sg_fail(err, SG_E_UNSUPPORTED, "%s: a model of task '%.40s', not mlc", t->folder, t->model->task);
+    const char *encoding = t->model->encoding;
+    SG_TRY(sg_encoding_load(encoding, strlen(encoding), &t->schema, &t->preprocess, err));
+    if (t->schema->n_labels != t->model->n_labels)
+        return sg_fail_at(err, SG_E_DATA, t->folder, 0, 0, "the encoding has %lld labels, the model %lld",
+                          (long long)t->schema->n_labels, (long long)t->model->n_labels);
+    return read_thresholds(t, err);
+}
+
+sg_status sg_trained_open(sg_trained **out, const char *folder, sg_error *err)
+{
+    sg_trained *t = sg_calloc(1, sizeof *t);
+    sg_status status = t ? open_model(t, folder, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
+    *out = t;
+    if (status != SG_OK) {
+        sg_trained_free(t);
+        *out = NULL;
+    }
+    return status;
+}
+
+void sg_trained_free(sg_trained *t)
+{
+    if (!t)
+        return;
+    sg_model_free(t->model);
+    sg_schema_free(t->schema);
+    sg_preprocess_free(t->preprocess);
+    sg_free(t->thresholds);
+    sg_free(t->folder);
+    sg_free(t);
+}
+
+sg_status sg_trained_read(const sg_trained *t, const char *const *files, int32_t n, sg_dataset **data, sg_error *err)
+{
+    sg_read_options options = sg_read_options_default();
+    options.schema = t->schema;
+    SG_TRY(sg_dataset_read(data, files, n, &options, err));
+    sg_status status = t->preprocess ? sg_preprocess_apply(t->preprocess, *data, err) : SG_OK;
+    if (status != SG_OK) {
+        sg_dataset_free(*data);
+        *data = NULL;
+    }
+    return status;
+}
+
+/* Every row of the data when no list is given. */
+static int64_t *first_rows(int64_t n)
+{
+    int64_t *rows = sg_calloc(n, sizeof *rows);
+    for (int64_t i = 0; rows && i < n; i++)
+        rows[i] = i;
+    return rows;
+}
+
+/* The recipe's own sizes, not `config`'s, shape the net. */
+static sg_status predict(const sg_trained *t, const sg_train_config *device, sg_store *store, const sg_dataset *data,
+                         const int64_t *rows, int64_t n, float *p, sg_error *err)
+{
+    static const char *const backends[] = {[SG_DEVICE_CPU] = "cpu", [SG_DEVICE_REFERENCE] = "reference"};
+    sg_config *recipe;
+    sg_predictor *predictor = NULL;
+    SG_TRY(sg_config_parse(&recipe, t->model->recipe, strlen(t->model->recipe), "recipe of the model", err));
+    sg_step_options options = sg_step_options_of(sg_config_values(recipe), data);
+    options.task.labels = t->labels;
+    sg_status status = sg_predictor_new(&predictor, store, &options, backends[device->device],
+                                        (int32_t)device->threads, err);
+    if (status == SG_OK)
+        status = sg_predictor_run(predictor, data, rows, n, p, err);
+    sg_predictor_free(predictor);
+    sg_config_free(recipe);
+    return status;
+}
+
+sg_status sg_trained_predict(const sg_trained *t, const sg_config *config, const sg_dataset *data, const int64_t *rows,
+                             int64_t n, float *p, sg_error *err)
+{
+    const sg_train_config *v = sg_config_values(config);
+    sg_store *store = sg_store_copy(t->model->store, v->device == SG_DEVICE_REFERENCE ? SG_F64 : SG_F32);
+    int64_t *all = rows ? NULL : first_rows(n);
+    sg_status status = store && (rows || all) ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
+    if (status == SG_OK)
+        status = predict(t, v, store, data, rows ? rows : all, n, p, err);
+    sg_store_free(store);
+    sg_free(all);
+    return status;
+}
