@@ -127,8 +127,8 @@ typedef struct sg_csr {
     sg_value t_order;            /* [capacity] I32: its position in values */
     sg_value t_indptr;           /* [columns + 1] I32 */
 } sg_csr;
-/* Six inputs named NAME.values, NAME.columns, NAME.indptr, NAME.t_rows, NAME.t_order, NAME.t_indptr; the row axis is named
- * `row_name` (NULL for none): indptr's axis is then row_name too, sized rows + 1. */
+/* Six inputs named NAME.values (F32), NAME.columns, NAME.indptr, NAME.t_rows, NAME.t_order, NAME.t_indptr (I32). Rows,
+ * columns and capacity are fixed: their axes have no names. */
 sg_csr sg_csr_input(sg_graph *graph, const char *name, int64_t rows, int64_t columns, int64_t capacity);
 sg_value sg_csr_matmul(sg_csr x, sg_value w);       /* [rows, columns] x [columns, N] -> [rows, N] */
 sg_value sg_csr_t_matmul(sg_csr x, sg_value g);     /* transposed: [columns, rows] x [rows, N] -> [columns, N] */
