@@ -83,9 +83,7 @@ static void row_softmax(int64_t n, const float *x, float *y)
         row_unusual(n, x, top, false, y);
         return;
     }
-    float sum = rows->exp_sum(n, x, top, y);
-    for (int64_t i = 0; i < n; i++)
-        y[i] /= sum;
+    rows->scale(n, 1 / rows->exp_sum(n, x, top, y), y);
 }
 
 static void row_log_softmax(int64_t n, const float *x, float *y)

@@ -3,6 +3,7 @@
  * c [batch, M, N] = a [batch, M, K] b [batch, K, N], either operand stored transposed, batch axes broadcast. Tiles cut M
  * and N by shape alone and never K, so that an element is summed in one order whatever the number of threads. */
 #include "runtime/cpu/cpu_kernels.h"
+#include "runtime/cpu/matmul_internal.h"
 #include "runtime/cpu/onednn_internal.h"
 
 #include <string.h>
@@ -14,23 +15,15 @@
 /* A product above this many multiply-adds is worth a second thread. */
 #define SPLIT_WORK 250000
 
-typedef struct problem {
-    int64_t m, n, k, batch;
-    bool a_transposed, b_transposed;
-    int32_t batch_rank;
-    int64_t batch_dim[SG_MAX_RANK];
-    int64_t a_step[SG_MAX_RANK], b_step[SG_MAX_RANK];   /* elements between neighbours along a batch axis; 0: broadcast */
-} problem;
-
 typedef struct matmul {
-    problem p;
+    sg_matmul_problem p;
     int64_t tile_m, tile_n, tiles_m, tiles_n;
     sg_onednn_gemm *gemm[4];     /* bit 0: the last tile of M, bit 1: the last tile of N */
     size_t scratch;              /* of one thread */
 } matmul;
 
 /* Steps of an operand's batch axes, right-aligned with the product's. */
-static void batch_steps(const problem *p, const sg_shape *s, int64_t matrix, int64_t *step)
+static void batch_steps(const sg_matmul_problem *p, const sg_shape *s, int64_t matrix, int64_t *step)
 {
     int64_t size = matrix;
     for (int32_t i = p->batch_rank - 1, j = s->rank - 3; i >= 0; i--, j--) {
@@ -40,7 +33,7 @@ static void batch_steps(const problem *p, const sg_shape *s, int64_t matrix, int
 }
 
 /* Rows of all batches are rows of one matrix if b is the same for each and a is stored by rows. */
-static void merge_batch(problem *p)
+static void merge_batch(sg_matmul_problem *p)
 {
     int64_t expected = p->m * p->k;
     for (int32_t i = p->batch_rank - 1; i >= 0; i--) {
@@ -55,9 +48,9 @@ static void merge_batch(problem *p)
     p->batch_rank = 0;
 }
 
-static problem describe(const sg_kernel_spec *spec)
+sg_matmul_problem sg_matmul_describe(const sg_kernel_spec *spec)
 {
-    problem p = {0};
+    sg_matmul_problem p = {0};
     const sg_shape *a = &spec->in_shape[0], *b = &spec->in_shape[1], *c = &spec->out_shape[0];
     p.a_transposed = spec->attr[0].i != 0;
     p.b_transposed = spec->attr[1].i != 0;
@@ -76,6 +69,17 @@ static problem describe(const sg_kernel_spec *spec)
     return p;
 }
 
+void sg_matmul_offsets(const sg_matmul_problem *p, int64_t batch, int64_t *a, int64_t *b)
+{
+    *a = *b = 0;
+    for (int32_t i = p->batch_rank - 1; i >= 0; i--) {
+        int64_t at = batch % p->batch_dim[i];
+        batch /= p->batch_dim[i];
+        *a += at * p->a_step[i];
+        *b += at * p->b_step[i];
+    }
+}
+
 /* Equal blocks of at most `limit`, in whole vectors. */
 static int64_t cut(int64_t n, int64_t limit)
 {
@@ -86,7 +90,7 @@ static int64_t cut(int64_t n, int64_t limit)
 
 static void choose_tiles(matmul *mm)
 {
-    const problem *p = &mm->p;
+    const sg_matmul_problem *p = &mm->p;
     mm->tile_m = cut(p->m, TILE_M);
     mm->tile_n = cut(p->n, TILE_N);
     bool single = p->batch == 1 && mm->tile_m == p->m && mm->tile_n == p->n;
@@ -113,7 +117,7 @@ static void release(void *state)
 
 static sg_gemm_shape tile_shape(const matmul *mm, int edge)
 {
-    const problem *p = &mm->p;
+    const sg_matmul_problem *p = &mm->p;
     sg_gemm_shape s = {.k = p->k, .c_row = p->n};
     s.m = edge & 1 ? p->m - (mm->tiles_m - 1) * mm->tile_m : mm->tile_m;
     s.n = edge & 2 ? p->n - (mm->tiles_n - 1) * mm->tile_n : mm->tile_n;
@@ -151,26 +155,15 @@ typedef struct job {
     int failed;                  /* set by any thread */
 } job;
 
-static void batch_offsets(const problem *p, int64_t batch, int64_t *a, int64_t *b)
-{
-    *a = *b = 0;
-    for (int32_t i = p->batch_rank - 1; i >= 0; i--) {
-        int64_t at = batch % p->batch_dim[i];
-        batch /= p->batch_dim[i];
-        *a += at * p->a_step[i];
-        *b += at * p->b_step[i];
-    }
-}
-
 static void run_tiles(void *arg, int64_t begin, int64_t end, int32_t thread)
 {
     job *j = arg;
     const matmul *mm = j->mm;
-    const problem *p = &mm->p;
+    const sg_matmul_problem *p = &mm->p;
     for (int64_t tile = begin; tile < end; tile++) {
         int64_t in = tile % mm->tiles_n, im = tile / mm->tiles_n % mm->tiles_m, batch = tile / mm->tiles_n / mm->tiles_m;
         int64_t row = im * mm->tile_m, col = in * mm->tile_n, a, b;
-        batch_offsets(p, batch, &a, &b);
+        sg_matmul_offsets(p, batch, &a, &b);
         a += p->a_transposed ? row : row * p->k;
         b += p->b_transposed ? col * p->k : col;
         float *c = j->c + (batch * p->m + row) * p->n + col;
@@ -205,12 +198,12 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     matmul *mm = sg_calloc(1, sizeof *mm);
     if (!mm)
         return sg_fail(err, SG_E_MEMORY, "out of memory for a matrix product");
-    mm->p = describe(spec);
+    mm->p = sg_matmul_describe(spec);
     out->name = "onednn matmul";
     out->state = mm;
     out->release = release;
     out->launch = launch_empty;
-    const problem *p = &mm->p;
+    const sg_matmul_problem *p = &mm->p;
     if (p->m == 0 || p->n == 0 || p->k == 0 || p->batch == 0)
         return SG_OK;
     out->launch = launch;
@@ -230,4 +223,5 @@ static bool supports(const sg_kernel_spec *spec)
     return spec->in_dtype[0] == SG_F32 && spec->in_dtype[1] == SG_F32;
 }
 
-const sg_cpu_kernel sg_cpu_matmul_kernels[] = {{&sg_op_matmul, supports, prepare}, {0}};
+const sg_cpu_kernel sg_cpu_matmul_kernels[] = {
+    {&sg_op_matmul, sg_matmul_is_small, sg_matmul_prepare_small}, {&sg_op_matmul, supports, prepare}, {0}};

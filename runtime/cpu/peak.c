@@ -8,8 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RUNS 5
-#define ROUNDS 2000000
+#define RUNS 24
+#define ROUNDS 300000
 #define MIN_TRIAD_BYTES ((int64_t)96 << 20)
 #define MAX_TRIAD_BYTES ((int64_t)384 << 20)
 

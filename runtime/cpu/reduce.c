@@ -12,7 +12,7 @@
 #define ROW_CHUNK 8192           /* elements of a contiguous row summed at once */
 #define COLUMN_CHUNK 256         /* rows of a column sum, where columns are few */
 #define COLUMN_BLOCK 32          /* columns of a tile */
-#define MAX_STEPS (2 * SG_MAX_RANK)
+#define MAX_STEPS (8 * SG_MAX_RANK)
 /* Below this many elements a second thread costs more than it saves. */
 #define SERIAL_WORK 16384
 
@@ -105,6 +105,15 @@ static bool launch_empty(const sg_launch *l, sg_error *err)
 
 static void add_step(reduction *r, int64_t outer, int64_t n, int64_t inner)
 {
+    /* A few columns do not fill vectors: neighbouring rows are seen as one, and their sums are folded in a further step. */
+    int64_t fold = inner > 1 && inner < COLUMN_BLOCK / 2 && n >= 8 * COLUMN_BLOCK ? COLUMN_BLOCK / 2 : 1;
+    while (n % fold != 0)
+        fold /= 2;
+    if (fold > 1) {
+        add_step(r, outer, n / fold, inner * fold);
+        add_step(r, outer, fold, inner);
+        return;
+    }
     step *s = &r->steps[r->n_steps++];
     *s = (step){outer, n, inner, n, 1};
     int64_t limit = inner == 1 ? ROW_CHUNK : COLUMN_CHUNK;

@@ -140,35 +140,54 @@ static float sum(int64_t n, const float *x)
     return fold(lane);
 }
 
-/* A vector's maximum instruction loses a NaN in one of its operands: NaNs are looked for beside it. */
+static inline vec larger(vec v, vec top)
+{
+    ivec more = v > top;
+    return (vec)(((ivec)v & more) | ((ivec)top & ~more));
+}
+
+/* A vector's maximum instruction loses a NaN in one of its operands: NaNs are looked for beside it. The last vector may
+ * overlap the one before. */
 static float maximum(int64_t n, const float *x)
 {
-    vec top[BANKS];
+    vec top = splat(-INFINITY);
     ivec nan = {0};
-    float best = -INFINITY;
-    int64_t i = 0;
-    for (int k = 0; k < BANKS; k++)
-        top[k] = splat(-INFINITY);
-    for (; i + LANES <= n; i += LANES)
-        for (int k = 0; k < BANKS; k++) {
-            vec v = load(x + i + k * WIDTH);
-            ivec more = v > top[k];
-            nan |= v != v;
-            top[k] = (vec)(((ivec)v & more) | ((ivec)top[k] & ~more));
-        }
-    float lane[LANES];
+    float lane[WIDTH], best = -INFINITY;
     int32_t bad[WIDTH], any = 0;
-    memcpy(lane, top, sizeof lane);
-    memcpy(bad, &nan, sizeof bad);
-    for (int k = 0; k < WIDTH; k++)
-        any |= bad[k];
-    for (int k = 0; k < LANES; k++)
-        best = lane[k] > best ? lane[k] : best;
+    int64_t i = 0;
+    for (; i + WIDTH <= n; i += WIDTH) {
+        vec v = load(x + i);
+        nan |= v != v;
+        top = larger(v, top);
+    }
+    if (i < n && n >= WIDTH) {
+        vec v = load(x + n - WIDTH);
+        nan |= v != v;
+        top = larger(v, top);
+        i = n;
+    }
     for (; i < n; i++) {
         any |= x[i] != x[i];
         best = x[i] > best ? x[i] : best;
     }
-    return any ? NAN : best;
+    store(lane, top);
+    memcpy(bad, &nan, sizeof bad);
+    for (int half = WIDTH / 2; half > 0; half /= 2)
+        for (int k = 0; k < half; k++) {
+            lane[k] = lane[k] > lane[k + half] ? lane[k] : lane[k + half];
+            bad[k] |= bad[k + half];
+        }
+    best = lane[0] > best ? lane[0] : best;
+    return any | bad[0] ? NAN : best;
+}
+
+static void scale(int64_t n, float factor, float *x)
+{
+    int64_t i = 0;
+    for (; i + WIDTH <= n; i += WIDTH)
+        store(x + i, factor * load(x + i));
+    for (; i < n; i++)
+        x[i] *= factor;
 }
 
 static float exp_sum(int64_t n, const float *x, float shift, float *out)
@@ -253,4 +272,4 @@ static void sum_columns(int64_t rows, int64_t n, const float *x, int64_t stride,
         out[i] = sum_column(rows, x + i, stride);
 }
 
-const sg_row_kernels TABLE = {adam, gather_sum, dot, sum, maximum, exp_sum, sum_columns};
+const sg_row_kernels TABLE = {adam, gather_sum, dot, sum, maximum, exp_sum, scale, sum_columns};

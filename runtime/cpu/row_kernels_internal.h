@@ -29,6 +29,7 @@ typedef struct sg_row_kernels {
     float (*max)(int64_t n, const float *x);             /* NaN if any is, -inf if n is 0 */
     /* out[i] = exp(x[i] - shift) unless out is NULL; returns the sum. Accurate to 1 ulp, not the same on all tables. */
     float (*exp_sum)(int64_t n, const float *x, float shift, float *out);
+    void (*scale)(int64_t n, float factor, float *x);
     /* out[0..n) = sum over `rows` rows of x, `stride` floats apart. */
     void (*sum_columns)(int64_t rows, int64_t n, const float *x, int64_t stride, float *out);
 } sg_row_kernels;
