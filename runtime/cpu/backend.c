@@ -2,6 +2,7 @@
 #include "runtime/cpu/cpu_internal.h"
 
 #include "runtime/cpu/fuse_internal.h"
+#include "runtime/cpu/onednn_internal.h"
 #include "runtime/runtime.h"
 
 #include <stdlib.h>
@@ -47,8 +48,9 @@ static sg_status cpu_open(const char *spec, int32_t threads, sg_device **out, sg
         return sg_fail(err, SG_E_MEMORY, "out of memory opening the cpu backend");
     device->threads = threads > 0 ? threads : 1;
     device->isa = sg_cpu_isa_level();
-    snprintf(device->text, sizeof device->text, "cpu, %d thread%s, %s, oneDNN and SLEEF", device->threads,
-             device->threads == 1 ? "" : "s", sg_cpu_isa());
+    char onednn[48];
+    sg_onednn_version(onednn, sizeof onednn);
+    snprintf(device->text, sizeof device->text, "%s kernels, %s, SLEEF", sg_cpu_isa(), onednn);
     *out = device;
     return SG_OK;
 }

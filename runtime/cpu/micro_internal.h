@@ -8,6 +8,7 @@
 
 #include "graph/random_internal.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* X(NAME, number of operands) */
