@@ -140,7 +140,7 @@ void sg_progress_update(sg_progress *progress, int64_t done, const char *text);
 /* A line that stays, above the bar. */
 void sg_progress_line(sg_progress *progress, const char *fmt, ...) SG_PRINTF(2, 3);
 void sg_progress_end(sg_progress *progress);
-double sg_clock(void);                                 /* seconds, monotonic */
+double sg_cli_clock(void);                                 /* seconds, monotonic */
 const char *sg_duration(double seconds, char *out, size_t size);   /* "1h02m", "3m05s", "12.3s" */
 
 /* ---- signals (signals.c): the first SIGINT or SIGTERM asks to stop, the second ends at once */

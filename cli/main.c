@@ -9,7 +9,9 @@
 #define VERBS(X)                                                                                                       \
     X(init)                                                                                                            \
     X(data_info) X(data_check) X(data_convert) X(data_split)                                                           \
-    X(train)                                                                                                           \
+    X(train) X(eval) X(predict)                                                                                        \
+    X(model_info)                                                                                                      \
+    X(graph)                                                                                                           \
     X(score)                                                                                                           \
     X(ops)                                                                                                             \
     X(config_show) X(config_schema)                                                                                    \

@@ -10,7 +10,7 @@
 #define BAR_SECONDS 0.1
 #define LINE_SECONDS 30
 
-double sg_clock(void)
+double sg_cli_clock(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -42,7 +42,7 @@ void sg_progress_begin(sg_progress *progress, const sg_cli *cli, const char *uni
         progress->mode = SG_PROGRESS_PLAIN;
     progress->unit = unit;
     progress->total = total;
-    progress->started = progress->shown = sg_clock();
+    progress->started = progress->shown = sg_cli_clock();
     progress->color = cli->color_err;
 }
 
@@ -63,7 +63,7 @@ void sg_progress_update(sg_progress *progress, int64_t done, const char *text)
 {
     enum { CELLS = 24 };
     char line[256], left[32];
-    double now = sg_clock(), elapsed = now - progress->started;
+    double now = sg_cli_clock(), elapsed = now - progress->started;
     double interval = progress->mode == SG_PROGRESS_BAR ? BAR_SECONDS : LINE_SECONDS;
     if (progress->mode == SG_PROGRESS_NONE || now - progress->shown < interval)
         return;

@@ -1,0 +1,130 @@
+/* verb_graph.c - the graph that a recipe trains or predicts with: as a listing, as DOT, or as a compiled plan. It is built on
+ * the sizes of the recipe's data. */
+#include "cli/cli.h"
+#include "runtime/runtime.h"
+
+#include <errno.h>
+#include <string.h>
+
+typedef struct drawing {
+    sg_config *config;
+    sg_training_data *data;
+    sg_store *store;
+    sg_graph *graph;
+} drawing;
+
+static void release(drawing *d)
+{
+    sg_graph_free(d->graph);
+    sg_store_free(d->store);
+    sg_training_data_free(d->data);
+    sg_config_free(d->config);
+}
+
+static bool is(const sg_cli *cli, const char *flag, const char *value)
+{
+    const char *given = sg_cli_value(cli, flag);
+    return given && strcmp(given, value) == 0;
+}
+
+static sg_status build(const sg_cli *cli, drawing *d, sg_error *err)
+{
+    SG_TRY(sg_cli_config(cli, &d->config, err));
+    const sg_train_config *v = sg_config_values(d->config);
+    SG_TRY(sg_training_data_load(&d->data, d->config, err));
+    d->store = sg_store_new(v->device == SG_DEVICE_REFERENCE ? SG_F64 : SG_F32);
+    d->graph = sg_graph_new();
+    if (!d->store || !d->graph)
+        return sg_fail(err, SG_E_MEMORY, "out of memory");
+    sg_step_options options = sg_step_options_of(v, d->data->data);
+    return is(cli, "of", "predict") ? sg_predict_build(d->graph, d->store, &options, err)
+                                    : sg_step_build(d->graph, d->store, &options, err);
+}
+
+static sg_status print_plan(const drawing *d, FILE *out, sg_error *err)
+{
+    const sg_train_config *v = sg_config_values(d->config);
+    sg_session_options options = {.size = sizeof options, .threads = (int32_t)v->threads,
+                                  .backend = v->device == SG_DEVICE_REFERENCE ? "reference" : "cpu"};
+    sg_session *session = NULL;
+    sg_plan *plan = NULL;
+    sg_status status = sg_session_new(&session, d->store, &options, err);
+    if (status == SG_OK)
+        status = sg_plan_new(&plan, session, d->graph, err);
+    if (status == SG_OK)
+        sg_plan_print(plan, out);
+    sg_plan_free(plan);
+    sg_session_free(session);
+    return status;
+}
+
+static sg_status print(const sg_cli *cli, const drawing *d, FILE *out, sg_error *err)
+{
+    if (is(cli, "as", "plan"))
+        return print_plan(d, out, err);
+    if (is(cli, "as", "dot"))
+        sg_graph_print_dot(d->graph, out);
+    else
+        sg_graph_print(d->graph, out);
+    return SG_OK;
+}
+
+static sg_status draw(const sg_cli *cli, drawing *d, sg_error *err)
+{
+    const char *path = sg_cli_value(cli, "output");
+    SG_TRY(build(cli, d, err));
+    if (cli->json && !path)
+        return SG_OK;
+    FILE *out = path ? fopen(path, sg_cli_has(cli, "force") ? "w" : "wx") : stdout;
+    if (!out && errno == EEXIST)
+        return sg_fail(err, SG_E_CONFIG, "%s exists; --force replaces it", path);
+    if (!out)
+        return sg_fail(err, SG_E_IO, "cannot create %s: %s", path, strerror(errno));
+    sg_status status = print(cli, d, out, err);
+    if (path && fclose(out) != 0 && status == SG_OK)
+        status = sg_fail(err, SG_E_IO, "cannot write %s: %s", path, strerror(errno));
+    return status;
+}
+
+static int summary(const sg_cli *cli, const drawing *d)
+{
+    json_t *entries = json_array();
+    for (int32_t i = 0; i < sg_store_count(d->store); i++) {
+        const sg_entry *entry = sg_store_at(d->store, i);
+        json_array_append_new(entries, json_pack("{s:s,s:I,s:b}", "name", entry->name, "elements",
+                                                 (json_int_t)sg_shape_count(&entry->shape), "trainable",
+                                                 entry->trainable));
+    }
+    return sg_cli_json(json_pack("{s:i,s:s?,s:o}", "nodes", (int)sg_node_count(d->graph), "written",
+                                 sg_cli_value(cli, "output"), "entries", entries),
+                       SG_EXIT_OK);
+}
+
+static int run(sg_cli *cli)
+{
+    drawing d = {0};
+    sg_error err;
+    int code = SG_EXIT_OK;
+    if (draw(cli, &d, &err) != SG_OK)
+        code = sg_cli_fail(cli, &err);
+    else if (cli->json)
+        code = summary(cli, &d);
+    release(&d);
+    return code;
+}
+
+static const sg_flag flags[] = {
+    {"of", 0, "WHAT", "step|predict", "the training step (default) or prediction"},
+    {"as", 0, "FORM", "text|dot|plan", "a listing (default), Graphviz, or the compiled kernels with memory"},
+    {NULL, 0, NULL, NULL, NULL},
+};
+
+const sg_verb sg_verb_graph = {
+    .name = "graph",
+    .arguments = "",
+    .summary = "print the graph of a recipe",
+    .description = "For a picture:  sealgraph graph -c FILE --of predict --as dot | dot -Tsvg > graph.svg",
+    .takes = SG_TAKES_CONFIG | SG_TAKES_OUTPUT,
+    .flags = flags,
+    .run = run,
+};

@@ -1,0 +1,176 @@
+/* verb_predict.c - labels and probabilities for new rows, one line a row. */
+#include "cli/cli.h"
+#include "serialize/serialize.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct prediction {
+    sg_trained *trained;
+    sg_config *config;
+    sg_dataset *data;
+    float *p;                    /* [rows, labels] */
+    int64_t *order;              /* labels of one row, best first */
+    int64_t top;                 /* scores written a row */
+} prediction;
+
+static void release(prediction *s)
+{
+    sg_trained_free(s->trained);
+    sg_config_free(s->config);
+    sg_dataset_free(s->data);
+    sg_free(s->p);
+    sg_free(s->order);
+}
+
+static sg_status predict(const sg_cli *cli, prediction *s, sg_error *err)
+{
+    int64_t cells;
+    SG_TRY(sg_trained_open(&s->trained, cli->arguments[0], err));
+    SG_TRY(sg_cli_config_on(cli, "recipe of the model", s->trained->model->recipe, &s->config, err));
+    SG_TRY(sg_cli_int(cli, "top", 1, 1 << 30, s->trained->labels, &s->top, err));
+    SG_TRY(sg_trained_read(s->trained, cli->arguments + 1, cli->n_arguments - 1, &s->data, err));
+    if (s->top > s->trained->labels)
+        s->top = s->trained->labels;
+    if (!sg_mul_ok(s->data->rows, s->trained->labels, &cells))
+        return sg_fail(err, SG_E_DATA, "too many rows");
+    s->p = sg_calloc(cells, sizeof *s->p);
+    s->order = sg_calloc(s->trained->labels, sizeof *s->order);
+    if (!s->p || !s->order)
+        return sg_fail(err, SG_E_MEMORY, "out of memory for %lld rows", (long long)s->data->rows);
+    return sg_trained_predict(s->trained, s->config, s->data, NULL, s->data->rows, s->p, err);
+}
+
+/* ---- one row */
+
+static int by_score(const void *a, const void *b, void *scores)
+{
+    const float *p = scores;
+    int64_t i = *(const int64_t *)a, j = *(const int64_t *)b;
+    if (p[i] != p[j])
+        return p[i] > p[j] ? -1 : 1;
+    return i < j ? -1 : 1;       /* ties by label order */
+}
+
+static const float *rank(prediction *s, int64_t row)
+{
+    float *p = s->p + row * s->trained->labels;
+    for (int64_t i = 0; i < s->trained->labels; i++)
+        s->order[i] = i;
+    qsort_r(s->order, (size_t)s->trained->labels, sizeof *s->order, by_score, p);
+    return p;
+}
+
+static json_t *row_document(prediction *s, int64_t row)
+{
+    const float *p = rank(s, row);
+    const char *const *names = s->trained->model->labels;
+    json_t *labels = json_array(), *scores = json_object();
+    for (int64_t i = 0; i < s->trained->labels; i++)
+        if (p[i] >= s->trained->thresholds[i])
+            json_array_append_new(labels, json_string(names[i]));
+    for (int64_t k = 0; k < s->top; k++)
+        json_object_set_new(scores, names[s->order[k]], json_real((double)p[s->order[k]]));
+    return json_pack("{s:I,s:o,s:o}", "row", (json_int_t)row, "labels", labels, "scores", scores);
+}
+
+static void write_jsonl(prediction *s, int64_t row, FILE *out)
+{
+    json_t *document = row_document(s, row);
+    json_dumpf(document, out, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    fputc('\n', out);
+    json_decref(document);
+}
+
+static void write_labels(prediction *s, int64_t row, FILE *out)
+{
+    const float *p = rank(s, row);
+    for (int64_t k = 0; k < s->top; k++)
+        fprintf(out, "%s%s:%.9g", k ? " " : "", s->trained->model->labels[s->order[k]], (double)p[s->order[k]]);
+    fputc('\n', out);
+}
+
+/* ---- where to */
+
+static sg_status write_to(const sg_cli *cli, prediction *s, FILE *out, sg_error *err)
+{
+    const char *form = sg_cli_value(cli, "to");
+    for (int64_t row = 0; row < s->data->rows; row++)
+        if (form && strcmp(form, "labels") == 0)
+            write_labels(s, row, out);
+        else
+            write_jsonl(s, row, out);
+    return fflush(out) == 0 && !ferror(out) ? SG_OK
+                                            : sg_fail(err, SG_E_IO, "cannot write predictions: %s", strerror(errno));
+}
+
+static sg_status write_file(const sg_cli *cli, prediction *s, const char *path, sg_error *err)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *exists = sg_cli_has(cli, "force") ? NULL : fopen(path, "rb");
+    if (exists) {
+        fclose(exists);
+        return sg_fail(err, SG_E_CONFIG, "%s exists; --force replaces it", path);
+    }
+    FILE *stream = open_memstream(&text, &size);
+    if (!stream)
+        return sg_fail(err, SG_E_MEMORY, "out of memory");
+    sg_status status = write_to(cli, s, stream, err);
+    if (fclose(stream) != 0 && status == SG_OK)
+        status = sg_fail(err, SG_E_MEMORY, "out of memory");
+    if (status == SG_OK)
+        status = sg_file_write(path, text, size, err);
+    free(text);
+    return status;
+}
+
+static int write_json(const sg_cli *cli, prediction *s)
+{
+    const char *path = sg_cli_value(cli, "output");
+    if (path)
+        return sg_cli_json(json_pack("{s:s,s:I}", "written", path, "rows", (json_int_t)s->data->rows), SG_EXIT_OK);
+    json_t *rows = json_array();
+    for (int64_t row = 0; row < s->data->rows; row++)
+        json_array_append_new(rows, row_document(s, row));
+    return sg_cli_json(json_pack("{s:o}", "predictions", rows), SG_EXIT_OK);
+}
+
+static int run(sg_cli *cli)
+{
+    prediction s = {0};
+    sg_error err;
+    const char *path = sg_cli_value(cli, "output");
+    sg_status status = predict(cli, &s, &err);
+    if (status == SG_OK && path)
+        status = write_file(cli, &s, path, &err);
+    else if (status == SG_OK && !cli->json)
+        status = write_to(cli, &s, stdout, &err);
+    int code = SG_EXIT_OK;
+    if (status != SG_OK)
+        code = sg_cli_fail(cli, &err);
+    else if (cli->json)
+        code = write_json(cli, &s);
+    release(&s);
+    return code;
+}
+
+static const sg_flag flags[] = {
+    {"to", 0, "FORM", "jsonl|labels", "form of the lines; labels is label:score pairs, best first"},
+    {"top", 0, "K", NULL, "write the scores of the K best labels only"},
+    {NULL, 0, NULL, NULL, NULL},
+};
+
+const sg_verb sg_verb_predict = {
+    .name = "predict",
+    .arguments = "RUN FILE...",
+    .summary = "predict labels for the rows of files",
+    .description = "FILEs are in a format of the training data; columns are found by name and label columns may be missing.\n"
+                   "A label is predicted where its score reaches the threshold stored with the model.",
+    .takes = SG_TAKES_CONFIG | SG_TAKES_OUTPUT,
+    .min_arguments = 2,
+    .max_arguments = -1,
+    .flags = flags,
+    .run = run,
+};
