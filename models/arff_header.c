@@ -206,7 +206,7 @@ static sg_status read_attribute(arff_table *table, const sg_lines *lines, const 
     if (!sg_grow(&table->attributes, &table->attributes_capacity, table->n_attributes + 1, sizeof *table->attributes))
         return no_memory(lines, err);
     arff_attribute *a = &table->attributes[table->n_attributes++];
-    *a = (arff_attribute){.line = sg_lines_number(lines), .label = -1, .positive = -1};
+    *a = (arff_attribute){.line = sg_lines_number(lines), .twin = -1, .label = -1, .positive = -1};
     at = skip_blanks(at);
     SG_TRY(read_name(lines, &at, &a->name, err));
     SG_TRY(read_type(a, lines, at, err));
@@ -234,8 +234,8 @@ static sg_status make_unique(arff_table *table, sg_notes *notes, sg_error *err)
     bool ok = true;
     for (int32_t i = 0; ok && i < table->n_attributes; i++) {
         arff_attribute *a = &table->attributes[i];
-        for (int number = 2; sg_names_find(&seen, a->name) >= 0 && ok; number++) {
-            int32_t first = sg_names_find(&seen, a->name);
+        int32_t first = sg_names_find(&seen, a->name);
+        for (int number = 2; first >= 0 && a->twin < 0; number++) {
             size_t size = strlen(a->name) + 16;
             char *name = sg_alloc(size);
             ok = name != NULL;
@@ -250,6 +250,7 @@ static sg_status make_unique(arff_table *table, sg_notes *notes, sg_error *err)
                         table->path, (long long)a->line, a->name, (long long)table->attributes[first].line, name);
             sg_free(a->name);
             a->name = name;
+            a->twin = first;
         }
         ok = ok && sg_names_add(&seen, a->name, i);
     }

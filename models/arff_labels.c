@@ -148,8 +148,13 @@ static sg_status label_value(arff_table *table, arff_attribute *a, const char *p
 
 sg_status sg_arff_label_values(arff_table *table, const char *positive, sg_error *err)
 {
-    for (int32_t i = 0; i < table->n_attributes; i++)
-        if (table->attributes[i].label >= 0)
-            SG_TRY(label_value(table, &table->attributes[i], positive, err));
+    for (int32_t i = 0; i < table->n_attributes; i++) {
+        arff_attribute *a = &table->attributes[i];
+        if (a->twin >= 0 && (a->label >= 0 || table->attributes[a->twin].label >= 0))
+            return sg_fail_at(err, SG_E_DATA, table->path, a->line, 0, "label '%.100s' is declared twice, first in line %lld",
+                              table->attributes[a->twin].name, (long long)table->attributes[a->twin].line);
+        if (a->label >= 0)
+            SG_TRY(label_value(table, a, positive, err));
+    }
     return SG_OK;
 }

@@ -77,6 +77,7 @@ typedef struct arff_attribute {
     char **values;
     sg_names lookup;
     int64_t line;
+    int32_t twin;                /* earlier attribute that was declared with the same name, or -1 */
     int32_t label;               /* label number, or -1 */
     int32_t positive;            /* nominal label: the value that is "on"; -1: none of them */
 } arff_attribute;

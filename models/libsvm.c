@@ -226,36 +226,24 @@ static sg_status check_header(svm_reader *r, const int64_t h[3], sg_error *err)
     return SG_OK;
 }
 
-/* A header is three whole numbers in line 1 with a row (a ':') in line 2: a LIBSVM row never looks like that. */
+/* A header is three whole numbers in line 1: a row never looks like that, since its features have a ':'. */
 static sg_status read_start(svm_reader *r, sg_error *err)
 {
-    char *text, *first;
+    char *text;
     int64_t length, h[3];
     SG_TRY(sg_lines_next(r->lines, &text, &length, err));
     if (!text)
         return sg_lines_fail(r->lines, NULL, err, "the file is empty");
-    first = sg_strdup(text);
-    if (!first)
-        return no_memory(r, err);
-    bool header = only_numbers(first, 3, h);
-    bool two = !header && only_numbers(first, 2, h);
-    sg_status status = SG_OK;
+    bool header = only_numbers(text, 3, h), two = !header && only_numbers(text, 2, h);
     if (two || (r->options->format == SG_DATA_XC && !header))
-        status = sg_lines_fail(r->lines, NULL, err, "expected a header `rows features labels`%s",
-                               two ? "; separate label and feature files (two numbers) are not supported" : "");
-    else if (header)
-        status = check_header(r, h, err);
-    else if (r->file > 0 && r->header_features >= 0)
-        status = sg_lines_fail(r->lines, NULL, err, "the first file has a header `rows features labels`, this one has none");
-    if (status == SG_OK) {
-        r->base = r->options->index_base >= 0 ? r->options->index_base : header ? 0 : 1;
-        if (r->options->schema && r->options->index_base < 0)
-            r->base = r->options->schema->index_base;
-        if (!header)
-            status = read_row(r, first, err);
-    }
-    sg_free(first);
-    return status;
+        return sg_lines_fail(r->lines, text, err, "expected a header `rows features labels`%s",
+                             two ? "; separate label and feature files (two numbers) are not supported" : "");
+    if (!header && r->file > 0 && r->header_features >= 0)
+        return sg_lines_fail(r->lines, text, err, "the first file has a header `rows features labels`, this one has none");
+    r->base = r->options->index_base >= 0 ? r->options->index_base : header ? 0 : 1;
+    if (r->options->schema && r->options->index_base < 0)
+        r->base = r->options->schema->index_base;
+    return header ? check_header(r, h, err) : read_row(r, text, err);
 }
 
 static sg_status read_lines(svm_reader *r, sg_error *err)

@@ -1,0 +1,198 @@
+/* LIBSVM and XC files. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/data_files.h"
+
+static sg_read_options options;
+
+static int setup(void **state)
+{
+    (void)state;
+    options = sg_read_options_default();
+    options.layout = SG_LAYOUT_DENSE;
+    return 0;
+}
+
+static sg_dataset *good(const char *text)
+{
+    sg_dataset *data = data_read(data_text(0, "t.svm", text), &options);
+    if (!data)
+        fail_msg("%s", data_message);
+    return data;
+}
+
+static void wrong(const char *text, const char *message)
+{
+    sg_dataset *data = data_read(data_text(0, "t.svm", text), &options);
+    if (data)
+        fail_msg("read, but expected: %s", message);
+    if (!strstr(data_message, message))
+        fail_msg("'%s' instead of '%s'", data_message, message);
+}
+
+static bool labels_are(const sg_dataset *d, int64_t row, int count, int first)
+{
+    return d->label_indptr[row + 1] - d->label_indptr[row] == count &&
+           (count == 0 || d->label_index[d->label_indptr[row]] == first);
+}
+
+static void rows(void **state)
+{
+    (void)state;
+    sg_dataset *d = good("1,3 1:0.5 2:1\r\n 1:2\n1:3 3:-1e-1\n3,1\n# only a comment\n2\t3:4 1:1 # comment\n1, 2 1:1");
+    assert_int_equal(d->rows, 6);
+    assert_int_equal(d->features, 3);
+    assert_int_equal(d->labels, 4);
+    assert_true(labels_are(d, 0, 2, 1) && labels_are(d, 1, 0, 0) && labels_are(d, 2, 0, 0) && labels_are(d, 3, 2, 1));
+    assert_true(labels_are(d, 4, 1, 2) && labels_are(d, 5, 2, 1));
+    assert_true(d->dense[0] == 0.5f && d->dense[1] == 1.0f && d->dense[3] == 2.0f && d->dense[8] == -0.1f);
+    assert_true(d->dense[12] == 1.0f && d->dense[14] == 4.0f);
+    assert_int_equal(d->source_line[4], 6);
+    assert_int_equal(d->schema->index_base, 1);
+    sg_dataset_free(d);
+}
+
+static void label_names(void **state)
+{
+    (void)state;
+    sg_dataset *d = good("sport,news 1:1\nnews 1:2\n7 1:3\n");
+    assert_int_equal(d->labels, 3);
+    assert_string_equal(d->schema->label_names[0], "sport");
+    assert_string_equal(d->schema->label_names[2], "7");
+    sg_dataset_free(d);
+}
+
+static void sets_and_qid(void **state)
+{
+    (void)state;
+    sg_dataset *d = good("1,1,2 qid:3 1:1\n2 qid:4 1:2\n");
+    assert_true(labels_are(d, 0, 2, 1));
+    assert_true(data_noted(d, "qid is ignored"));
+    assert_true(data_noted(d, "counts once"));
+    assert_int_equal(d->n_notes, 2);
+    sg_dataset_free(d);
+}
+
+static void wrong_rows(void **state)
+{
+    (void)state;
+    wrong("1 1:1\n\n2 1:1\n", "t.svm:2:1: a blank line");
+    wrong("1, 1:1\n", "t.svm:1:2: a comma behind the last label");
+    wrong("1,2, 1:1\n", "t.svm:1:4: a comma behind the last label");
+    wrong("1,,2 1:1\n", "t.svm:1:3: an empty label");
+    wrong("1 1:1 1:2\n", "t.svm:1: feature index 1 stands twice");
+    wrong("1 0:1\n", "t.svm:1:3: feature index 0, but indices count from 1");
+    wrong("1 1:x\n", "t.svm:1:5: 'x' is not a number");
+    wrong("1 a:1\n", "t.svm:1:3: 'a' is not a feature index");
+    wrong("1 1:1 2\n", "t.svm:1:7: expected index:value, found '2'");
+    wrong("1 99999999999:1\n", "too large");
+    wrong("99999999 1:1\n", "label 99999999 is not a number below");
+    wrong("", "the file is empty");
+    wrong("5 4\n1 1:1\n", "two numbers");
+    options.features = 3;
+    wrong("1 4:1\n", "t.svm:1:3: feature index 4 is too large: there are 3 features, from 1");
+}
+
+static void options_count(void **state)
+{
+    (void)state;
+    options.keep_blank = true;
+    options.index_base = 0;
+    options.features = 10;
+    options.labels = 5;
+    sg_dataset *d = good("1 0:1\n\n2 9:1\n");
+    assert_int_equal(d->rows, 3);
+    assert_int_equal(d->features, 10);
+    assert_int_equal(d->labels, 5);
+    assert_true(labels_are(d, 1, 0, 0) && d->dense[0] == 1.0f && d->dense[29] == 1.0f);
+    sg_dataset_free(d);
+}
+
+static void xc_header(void **state)
+{
+    (void)state;
+    sg_dataset *d = good("2 4 3\n0,2 0:1.5 3:2\n 1:1\n");
+    assert_int_equal(d->schema->format, SG_DATA_XC);
+    assert_int_equal(d->features, 4);
+    assert_int_equal(d->labels, 3);
+    assert_true(labels_are(d, 0, 2, 0) && d->dense[0] == 1.5f && d->dense[3] == 2.0f && d->dense[5] == 1.0f);
+    sg_dataset_free(d);
+    wrong("3 4 3\n0,2 0:1.5\n 1:1\n", "the header says 3 rows, the file has 2");
+    wrong("1 4 3\n3 0:1.5\n", "t.svm:2:1: label 3 is not a number below 3");
+    wrong("1 4 3\n2 4:1.5\n", "t.svm:2:3: feature index 4 is too large");
+    options.format = SG_DATA_XC;
+    wrong("2 0:1.5\n", "expected a header");
+}
+
+static void trained_schema(void **state)
+{
+    (void)state;
+    sg_dataset *d = good("b 1:1 4:2\na 2:1\n");
+    sg_read_options again = options;
+    again.schema = d->schema;
+    sg_dataset *e = data_read(data_text(1, "u.svm", "a 1:1 9:1\n"), &again);
+    assert_non_null(e);
+    assert_int_equal(e->features, 4);
+    assert_true(labels_are(e, 0, 1, 1));
+    assert_true(data_noted(e, "1 values of features that the model does not know"));
+    sg_dataset_free(e);
+    assert_null(data_read(data_text(1, "u.svm", "c 1:1\n"), &again));
+    assert_non_null(strstr(data_message, "label 'c' is unknown to the model"));
+    sg_dataset_free(d);
+}
+
+/* Written and read again, a data set is the same, in every format. */
+static void round_trips(void **state)
+{
+    (void)state;
+    static const sg_data_format formats[] = {SG_DATA_ARFF, SG_DATA_LIBSVM, SG_DATA_XC};
+    static const char *const names[] = {"o.arff.gz", "o.svm", "o.txt.gz"};
+    for (int layout = SG_LAYOUT_DENSE; layout <= SG_LAYOUT_SPARSE; layout++) {
+        options.layout = (sg_data_layout)layout;
+        sg_dataset *d = good("2 4 3\n0,2 0:0.1 3:-123456.7\n 1:1e-20\n");
+        for (int f = 0; f < 3; f++) {
+            const char *path = data_text(2, names[f], "");
+            sg_error err;
+            assert_int_equal(sg_dataset_write(d, path, formats[f], &err), SG_OK);
+            sg_read_options back = sg_read_options_default();
+            back.layout = SG_LAYOUT_DENSE;
+            sg_dataset *e = data_read(path, &back);
+            if (!e)
+                fail_msg("%s", data_message);
+            options.layout = SG_LAYOUT_DENSE;
+            sg_dataset *dense = good("2 4 3\n0,2 0:0.1 3:-123456.7\n 1:1e-20\n");
+            options.layout = (sg_data_layout)layout;
+            assert_int_equal(e->features, 4);
+            assert_int_equal(e->labels, 3);
+            assert_memory_equal(e->dense, dense->dense, 8 * sizeof(float));
+            assert_true(labels_are(e, 0, 2, 0) && labels_are(e, 1, 0, 0));
+            sg_dataset_free(dense);
+            sg_dataset_free(e);
+        }
+        sg_dataset_free(d);
+    }
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    data_files_remove();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(rows, setup), cmocka_unit_test_setup(label_names, setup),
+        cmocka_unit_test_setup(sets_and_qid, setup), cmocka_unit_test_setup(wrong_rows, setup),
+        cmocka_unit_test_setup(options_count, setup), cmocka_unit_test_setup(xc_header, setup),
+        cmocka_unit_test_setup(trained_schema, setup), cmocka_unit_test_setup(round_trips, setup),
+    };
+    return cmocka_run_group_tests(tests, NULL, teardown);
+}
