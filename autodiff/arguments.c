@@ -35,8 +35,8 @@ static sg_graph *graph_of(const sg_value *value, int32_t n)
     return NULL;
 }
 
-bool sg_arguments_take(sg_arguments *out, sg_graph **graph, const char *function, const char *what, const sg_value *value,
-                       const char *of, const sg_value *direction, int32_t n)
+bool sg_arguments_take(sg_arguments *out, sg_graph **graph, const char *function, const char *what,
+                       const sg_value *value, const char *of, const sg_value *direction, int32_t n)
 {
     *out = (sg_arguments){0};
     if (!*graph)

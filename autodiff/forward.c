@@ -10,7 +10,7 @@ typedef struct push {
     sg_graph *graph;
     sg_path path;
     sg_rule_site site;
-    sg_value *tangent;           /* by value id; SG_NONE: does not move */
+    sg_value *tangent; /* by value id; SG_NONE: does not move */
 } push;
 
 static bool begin(push *p, const sg_value *x, const sg_value *dx, int32_t n_x)
@@ -29,8 +29,8 @@ static bool begin(push *p, const sg_value *x, const sg_value *dx, int32_t n_x)
     return true;
 }
 
-/* An x in the middle of the graph moves by its own direction and by what reaches it; as an independent variable, only by its
- * own. */
+/* An x in the middle of the graph moves by its own direction and by what reaches it; as an independent variable, only
+ * by its own. */
 static void settle(push *p, sg_value out, sg_value moved)
 {
     sg_value *t = &p->tangent[out.id];
@@ -59,8 +59,8 @@ static bool visit(push *p, int32_t node_index)
     return true;
 }
 
-void sg_sweep_forward(const sg_value *y, int32_t n_y, const sg_value *x, const sg_value *dx, int32_t n_x,
-                      sg_value *dy, bool leaves)
+void sg_sweep_forward(const sg_value *y, int32_t n_y, const sg_value *x, const sg_value *dx, int32_t n_x, sg_value *dy,
+                      bool leaves)
 {
     for (int32_t k = 0; k < n_y; k++)
         dy[k] = SG_NONE;

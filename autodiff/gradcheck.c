@@ -1,13 +1,16 @@
-/* gradcheck.c - derivatives against central differences, order by order. With random directions u, w, z held constant let
+/* gradcheck.c - derivatives against central differences, order by order. With random directions u, w, z held constant
+ * let
  *
  *     s0 = L(x),    s1 = <grad L, u>,    s2 = <grad s1, w> = w' H u,    s3 = <grad s2, z> = D3 L [u, w, z].
  *
- * The claim of order k is d s(k-1) / dx_i . d = <grad_i s(k-1), d_i> for each input i, with d = u, w, z for k = 1, 2, 3. Its right
- * side is built in the graph; its left side is the fourth-order central difference of s(k-1), which is exact to
- * h^4 / 30 times a fifth derivative, plus rounding of the size eps / h. Moving one input at a time names the culprit.
+ * The claim of order k is d s(k-1) / dx_i . d = <grad_i s(k-1), d_i> for each input i, with d = u, w, z for k = 1, 2,
+ * 3. Its right side is built in the graph; its left side is the fourth-order central difference of s(k-1), which is
+ * exact to h^4 / 30 times a fifth derivative, plus rounding of the size eps / h. Moving one input at a time names the
+ * culprit.
  *
- * Order 0 is adjointness: forward and reverse mode are transposes of each other, so <jvp u, g> = <u, vjp g>, for L with
- * g = 1 (jvp(L; u) = s1) and for the gradient with g = w (<H u, w> by forward over reverse = s2 by reverse over reverse). */
+ * Order 0 is adjointness: forward and reverse mode are transposes of each other, so <jvp u, g> = <u, vjp g>, for L
+ * with g = 1 (jvp(L; u) = s1) and for the gradient with g = w (<H u, w> by forward over reverse = s2 by reverse over
+ * reverse). */
 #include "autodiff/autodiff.h"
 
 #include <math.h>
@@ -26,13 +29,13 @@ typedef struct check {
     int32_t order;
     double step, tolerance[MAX_ORDER + 1];
     sg_gradcheck_result *result;
-    double excess;               /* the worst error in units of its tolerance */
+    double excess; /* the worst error in units of its tolerance */
     double **moved, **direction[MAX_ORDER];
     sg_value *work;
 } check;
 
-/* A fixed counter generator (the finaliser of SplitMix64; Steele, Lea and Flood 2014): element `i` of a direction is the
- * same on every machine. Uniform on [-1, 1). */
+/* A fixed counter generator (the finaliser of SplitMix64; Steele, Lea and Flood 2014): element `i` of a direction is
+ * the same on every machine. Uniform on [-1, 1). */
 static double draw(uint64_t seed, uint64_t stream, uint64_t i)
 {
     uint64_t z = seed + 0x9e3779b97f4a7c15u * (stream + 1) + 0xd1b54a32d192ed03u * (i + 1);
@@ -41,10 +44,7 @@ static double draw(uint64_t seed, uint64_t stream, uint64_t i)
     return (double)((z ^ z >> 31) >> 11) * 0x1p-52 - 1.0;
 }
 
-static int64_t count_of(sg_value v)
-{
-    return sg_shape_count(sg_shape_of(v));
-}
+static int64_t count_of(sg_value v) { return sg_shape_count(sg_shape_of(v)); }
 
 static void free_buffers(double **buffer, int32_t n)
 {
@@ -70,14 +70,11 @@ static double **new_buffers(const sg_value *x, int32_t n)
 
 typedef struct claims {
     sg_value s[MAX_ORDER + 1];
-    sg_value *part[MAX_ORDER + 1];       /* part[k][i] = <grad_i s(k-1), d_i> */
-    sg_value forward[2];                 /* s1 and s2 by forward mode */
+    sg_value *part[MAX_ORDER + 1]; /* part[k][i] = <grad_i s(k-1), d_i> */
+    sg_value forward[2];           /* s1 and s2 by forward mode */
 } claims;
 
-static sg_value inner(sg_value a, sg_value b)
-{
-    return sg_sum_all(sg_mul(a, b));
-}
+static sg_value inner(sg_value a, sg_value b) { return sg_sum_all(sg_mul(a, b)); }
 
 static sg_value total(const sg_value *part, int32_t n)
 {
@@ -122,7 +119,8 @@ static claims build_claims(const check *c, sg_value loss)
 
 /* --------------------------------------------------------------------------------------------------- measurement */
 
-static bool evaluate(const check *c, double *const *feed, const sg_value *y, double *const *out, int32_t n_y, sg_error *err)
+static bool evaluate(const check *c, double *const *feed, const sg_value *y, double *const *out, int32_t n_y,
+                     sg_error *err)
 {
     return c->evaluator->evaluate(c->evaluator->user, c->graph, c->x, feed, c->n, y, out, n_y, err);
 }
@@ -162,8 +160,9 @@ static void record(check *c, int32_t order, int32_t input, double got, double wa
     c->excess = excess;
     const sg_node *node = input >= 0 ? sg_node_of(c->x[input]) : NULL;
     if (node)
-        snprintf(c->result->where, sizeof c->result->where, "order %d, input %d '%.80s': derivative %.12g, difference %.12g",
-                 (int)order, (int)input, node->name, got, want);
+        snprintf(c->result->where, sizeof c->result->where,
+                 "order %d, input %d '%.80s': derivative %.12g, difference %.12g", (int)order, (int)input, node->name,
+                 got, want);
     else
         snprintf(c->result->where, sizeof c->result->where, "adjointness: forward %.12g, reverse %.12g", got, want);
 }
@@ -197,7 +196,8 @@ static sg_status check_direction(check *c, sg_value loss, uint64_t seed, int32_t
     for (int32_t k = 0; k < MAX_ORDER; k++)
         for (int32_t i = 0; i < c->n; i++)
             for (int64_t e = 0; e < count_of(c->x[i]); e++)
-                c->direction[k][i][e] = draw(seed, ((uint64_t)round * MAX_ORDER + (uint64_t)k) * 4096 + (uint64_t)i, (uint64_t)e);
+                c->direction[k][i][e] =
+                    draw(seed, ((uint64_t)round * MAX_ORDER + (uint64_t)k) * 4096 + (uint64_t)i, (uint64_t)e);
     claims claim = build_claims(c, loss);
     SG_TRY(sg_graph_status(c->graph, err));
     bool ok = compare_adjoints(c, &claim, err);

@@ -1,5 +1,6 @@
-/* loop_path.c - does a derivative pass through a loop at all? Decided by looking into the body, so that a loop which only
- * uses a value behind stop_gradient (candidates drawn from a network that is held constant) is not connected to it. */
+/* loop_path.c - does a derivative pass through a loop at all? Decided by looking into the body, so that a loop which
+ * only uses a value behind stop_gradient (candidates drawn from a network that is held constant) is not connected to
+ * it. */
 #include "autodiff/path_internal.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* path.c - the part of a graph that a derivative has to look at. The cost is that of the nodes which y needs, not of the
- * whole graph: a composite deep in a long training step is differentiated through its own few nodes. */
+/* path.c - the part of a graph that a derivative has to look at. The cost is that of the nodes which y needs, not of
+ * the whole graph: a composite deep in a long training step is differentiated through its own few nodes. */
 #include "autodiff/path_internal.h"
 
 #include <stdlib.h>
@@ -7,10 +7,7 @@
 
 #include "autodiff/rules_internal.h"
 
-static bool shape_only(const sg_op *op, int32_t k)
-{
-    return k < 32 && (op->shape_only >> k & 1);
-}
+static bool shape_only(const sg_op *op, int32_t k) { return k < 32 && (op->shape_only >> k & 1); }
 
 /* A loop stays in: reaching it is an error, not a zero. */
 bool sg_path_blocks(const sg_node *node)
@@ -26,8 +23,8 @@ bool sg_path_enters(const sg_path *path, const sg_node *node, int32_t k)
 typedef struct walk {
     sg_path *path;
     sg_graph *graph;
-    bool *seen;                  /* by node index */
-    int32_t lowest;              /* index of the first node that made an x: nodes before it depend on none */
+    bool *seen;     /* by node index */
+    int32_t lowest; /* index of the first node that made an x: nodes before it depend on none */
 } walk;
 
 /* Nodes are appended to path->nodes, which is worklist and result at once: each node enters it once. */
@@ -120,7 +117,8 @@ bool sg_path_find(sg_path *path, sg_graph *graph, const sg_value *y, int32_t n_y
         ok = mark_dependence(path, graph);
     }
     if (!ok)
-        sg_graph_fail(graph, SG_E_MEMORY, y[0], "out of memory while differentiating a graph of %d nodes", (int)n_nodes);
+        sg_graph_fail(graph, SG_E_MEMORY, y[0], "out of memory while differentiating a graph of %d nodes",
+                      (int)n_nodes);
     sg_free(w.seen);
     return ok;
 }

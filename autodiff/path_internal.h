@@ -5,12 +5,12 @@
 #include "graph/graph.h"
 
 typedef struct sg_path {
-    int32_t *nodes;              /* indices of nodes that y needs, ascending (a topological order); those before all x are left out */
+    int32_t *nodes; /* indices of nodes that y needs, ascending: a topological order; none before the first x */
     int32_t n_nodes;
-    int32_t n_values;            /* length of the arrays below: the values of the graph when the path was found */
-    bool *is_x;                  /* by value id */
-    bool *depends;               /* by value id: real, and moves when some x moves */
-    bool leaves;                 /* the x are taken as independent: nothing passes below them */
+    int32_t n_values; /* length of the arrays below: the values of the graph when the path was found */
+    bool *is_x;       /* by value id */
+    bool *depends;    /* by value id: real, and moves when some x moves */
+    bool leaves;      /* the x are taken as independent: nothing passes below them */
 } sg_path;
 
 /* Find the path. With `leaves` the nodes that made the x are not entered through them. Records the sticky error
@@ -25,8 +25,8 @@ bool sg_path_enters(const sg_path *path, const sg_node *node, int32_t k);
 /* Nodes whose outputs never carry a derivative. */
 bool sg_path_blocks(const sg_node *node);
 
-/* For a loop: which outputs depend on the marked inputs (in: by node input, out: by node output), seen through the body. False if
- * out of memory. */
+/* For a loop: which outputs depend on the marked inputs (in: by node input, out: by node output), seen through the
+ * body. False if out of memory. */
 bool sg_loop_depends(const sg_node *node, const bool *in, bool *out);
 
 #endif

@@ -12,14 +12,14 @@
 
 typedef struct contribution {
     sg_value g;
-    int32_t next;                /* an earlier contribution to the same value, or -1 */
+    int32_t next; /* an earlier contribution to the same value, or -1 */
 } contribution;
 
 typedef struct sweep {
     sg_graph *graph;
     sg_path path;
     sg_rule_site site;
-    int32_t *last;               /* by value id: its latest contribution, or -1 */
+    int32_t *last; /* by value id: its latest contribution, or -1 */
     contribution *list;
     int32_t n_list, capacity;
 } sweep;
@@ -59,8 +59,8 @@ static sg_value balanced_sum(sg_value *term, int32_t n)
     return term[0];
 }
 
-/* The cotangent of a value, SG_NONE if nothing flowed into it. The list is replaced by its sum, so that a value that is asked
- * for again (one of the x in the middle of the graph) gives the same node. */
+/* The cotangent of a value, SG_NONE if nothing flowed into it. The list is replaced by its sum, so that a value that
+ * is asked for again (one of the x in the middle of the graph) gives the same node. */
 static sg_value cotangent(sweep *s, int32_t id)
 {
     int32_t n = 0;
@@ -84,7 +84,7 @@ static sg_value cotangent(sweep *s, int32_t id)
     return sum;
 }
 
-/* Cotangents of the node's outputs; false if none flowed in. An output that is an independent variable keeps its own. */
+/* Cotangents of the node's outputs; false if none flowed in. An output that is an independent variable keeps its. */
 static bool gather_outputs(sweep *s, sg_rule_site *site)
 {
     bool any = false;
@@ -167,10 +167,11 @@ void sg_grad(sg_value loss, const sg_value *wrt, int32_t n_wrt, sg_value *grad)
 {
     if (!sg_is_none(loss) && sg_rank_of(loss) != 0) {
         char text[SG_SHAPE_TEXT];
-        sg_graph_fail(loss.graph, SG_E_SHAPE, loss,
-                      "sg_grad needs a rank-0 loss, got shape %s: reduce it with sg_sum_all or sg_mean_all, or use sg_vjp "
-                      "with a seed",
-                      sg_shape_format(sg_shape_of(loss), text, sizeof text));
+        sg_graph_fail(
+            loss.graph, SG_E_SHAPE, loss,
+            "sg_grad needs a rank-0 loss, got shape %s: reduce it with sg_sum_all or sg_mean_all, or use sg_vjp "
+            "with a seed",
+            sg_shape_format(sg_shape_of(loss), text, sizeof text));
         loss = SG_NONE;
     }
     sg_value one = sg_is_none(loss) ? SG_NONE : sg_ones_like(loss);

@@ -6,10 +6,7 @@
 #include "ops/ops.h"
 #include "ops/repeat_internal.h"
 
-bool sg_is_loop(const sg_node *node)
-{
-    return node->op == &sg_op_repeat;
-}
+bool sg_is_loop(const sg_node *node) { return node->op == &sg_op_repeat; }
 
 /* ------------------------------------------------------------------------------------------------------- the site */
 
@@ -60,8 +57,8 @@ void sg_site_free(sg_rule_site *site)
 
 /* --------------------------------------------------------------------------------------------------- broadcasting */
 
-/* Does `from` have to be fitted to `to`? Sizes decide, and so do names: a named dimension that happens to have size 1 now
- * is another size after sg_graph_bind. */
+/* Does `from` have to be fitted to `to`? Sizes decide, and so do names: a named dimension that happens to have size 1
+ * now is another size after sg_graph_bind. */
 static bool differs(const sg_shape *from, const sg_shape *to)
 {
     if (!sg_shape_equal(from, to))
@@ -88,8 +85,8 @@ sg_value sg_fit_tangent(sg_value t, sg_value output)
 
 /* ------------------------------------------------------------------------------------------------------ composites */
 
-/* Build the node's outputs from primitives; equal nodes are shared by sg_build, so every derivative pass that decomposes the
- * same node finds the same expression. Returns an array to be freed, NULL on failure. */
+/* Build the node's outputs from primitives; equal nodes are shared by sg_build, so every derivative pass that
+ * decomposes the same node finds the same expression. Returns an array to be freed, NULL on failure. */
 static sg_value *decompose(const sg_rule_site *site, sg_graph *graph)
 {
     sg_value *out = sg_calloc(site->node.n_out, sizeof *out);
@@ -174,7 +171,8 @@ static void missing(const sg_rule_site *site, sg_graph *graph)
 {
     if (sg_is_loop(&site->node))
         sg_graph_fail(graph, SG_E_UNSUPPORTED, site->out[0],
-                      "derivatives stop at sg_repeat; pass unroll = true to differentiate through '%s'", site->node.name);
+                      "derivatives stop at sg_repeat; pass unroll = true to differentiate through '%s'",
+                      site->node.name);
     else
         sg_graph_fail(graph, SG_E_UNSUPPORTED, site->out[0], "operator '%s' of node '%s' has no derivative rule",
                       site->node.op->name, site->node.name);
@@ -203,9 +201,9 @@ static sg_value add_or(sg_value sum, sg_value term)
     return sg_is_none(sum) ? term : sg_is_none(term) ? sum : sg_add(sum, term);
 }
 
-/* out_j[i] = f_j(in_0[i], in_1[i], ...) after broadcasting, so the Jacobian with respect to one input is diagonal and equals its
- * own transpose: the reverse rule for input k alone, fed the tangent of k in place of the cotangent of out_j,
- * gives d f_j / d in_k times the tangent. One call for each pair keeps the terms apart. */
+/* out_j[i] = f_j(in_0[i], in_1[i], ...) after broadcasting, so the Jacobian with respect to one input is diagonal and
+ * equals its own transpose: the reverse rule for input k alone, fed the tangent of k in place of the cotangent of
+ * out_j, gives d f_j / d in_k times the tangent. One call for each pair keeps the terms apart. */
 static void elementwise_jvp(const sg_rule_site *site, sg_graph *graph, const sg_value *tangent, sg_value *cotangent)
 {
     for (int32_t j = 0; j < site->node.n_out; j++) {
@@ -239,13 +237,15 @@ static void linear_jvp(const sg_rule_site *site, sg_graph *graph, const sg_value
     }
 }
 
-/* Any number: reverse rules are linear in the cotangent, so the derivative with respect to it does not depend on its value, and
- * the placeholder disappears from the result. An unusual one, so that the fill is not shared with one of the rule's own. */
+/* Any number: reverse rules are linear in the cotangent, so the derivative with respect to it does not depend on its
+ * value, and the placeholder disappears from the result. An unusual one, so that the fill is not shared with one of
+ * the rule's own. */
 #define PLACEHOLDER 0x1.5bf0a8b1457p-37
 
-/* For one output, let r(g) = J' g be the reverse rule. Since r is linear in g, its own reverse rule is g -> J g whatever the
- * point it is taken at: the transpose of the transpose of the Jacobian. */
-static sg_value transposed_jvp(const sg_rule_site *site, sg_graph *graph, const sg_value *tangent, sg_value *work, int32_t j)
+/* For one output, let r(g) = J' g be the reverse rule. Since r is linear in g, its own reverse rule is g -> J g
+ * whatever the point it is taken at: the transpose of the transpose of the Jacobian. */
+static sg_value transposed_jvp(const sg_rule_site *site, sg_graph *graph, const sg_value *tangent, sg_value *work,
+                               int32_t j)
 {
     int32_t n_in = site->node.n_in, n_y = 0;
     sg_value *cotangent = work, *y = work + site->node.n_out, *seed = y + n_in;

@@ -1,5 +1,6 @@
-/* Losses that are written as expressions of operators against shared/golden: values, vjp, jvp, Hessian products in both modes
- * and third derivatives, computed elsewhere in float64. (Those that are operators themselves: tests/ops/golden_test.c.) */
+/* Losses that are written as expressions of operators against shared/golden: values, vjp, jvp, Hessian products in
+ * both modes and third derivatives, computed elsewhere in float64. (Those that are operators themselves:
+ * tests/ops/golden_test.c.) */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -23,7 +23,8 @@ static void assert_sound(sg_graph *graph)
         fail_msg("%s (op %s, node %s)", err.text, err.op, err.node);
 }
 
-static void assert_value(sg_value v, const sg_value *x, double *const *feed, int32_t n_x, const double *want, const char *name)
+static void assert_value(sg_value v, const sg_value *x, double *const *feed, int32_t n_x, const double *want,
+                         const char *name)
 {
     assert_sound(v.graph);
     double got[64];
@@ -119,7 +120,50 @@ static void gradients_are_ordinary_values(void **state)
     sg_graph_free(g);
 }
 
-/* ------------------------------------------------------------------------------------------------------ forward mode */
+/* Matrix products that the values need. */
+static int32_t live_products(sg_graph *g, const sg_value *v, int32_t n)
+{
+    int32_t ids[8], count = 0;
+    bool *live = test_calloc((size_t)sg_node_count(g), sizeof *live);
+    for (int32_t i = 0; i < n; i++)
+        ids[i] = v[i].id;
+    sg_graph_reach(g, ids, n, false, live);
+    for (int32_t i = 0; i < sg_node_count(g); i++)
+        count += live[i] && strcmp(sg_node_at(g, i)->op->name, "matmul") == 0;
+    test_free(live);
+    return count;
+}
+
+/* The floor of the exact product with the Hessian in all weights: a layer z = a W' costs 3 products for the gradient
+ * (z, da, dW) and 8 for H v (z, da, and two each for the tangents of z, da and dW); the first layer, whose input
+ * stands still, 2 and 3. */
+static void hessian_products_cost_the_floor(void **state)
+{
+    (void)state;
+    enum { LAYERS = 5 };
+    sg_graph *g = sg_graph_new();
+    sg_value w[LAYERS], v[LAYERS], d[LAYERS], hv[LAYERS], a = sg_input(g, "x", SG_F32, SG_SHAPE(8, 4));
+    for (int l = 0; l < LAYERS; l++) {
+        char name[8] = {'w', (char)('0' + l)};
+        w[l] = sg_input(g, name, SG_F32, SG_SHAPE(4, 4));
+        name[0] = 'v';
+        v[l] = sg_input(g, name, SG_F32, SG_SHAPE(4, 4));
+        a = sg_softplus(sg_matmul_nt(a, w[l]));
+    }
+    sg_value loss = sg_mean_all(a);
+    sg_grad(loss, w, LAYERS, d);
+    assert_sound(g);
+    assert_int_equal(live_products(g, d, LAYERS), 3 * (LAYERS - 1) + 2);
+    for (int m = 0; m < 2; m++) {
+        sg_hvp(loss, w, v, LAYERS, hv, modes[m]);
+        assert_sound(g);
+        print_message("products of H v, mode %d: %d\n", m, (int)live_products(g, hv, LAYERS));
+        assert_int_equal(live_products(g, hv, LAYERS), 8 * (LAYERS - 1) + 3);
+    }
+    sg_graph_free(g);
+}
+
+/* ---------------------------------------------------------------------------------------------------- forward mode */
 
 static void jvp_pushes_several_inputs(void **state)
 {
@@ -176,7 +220,8 @@ static sg_status same_shape(const sg_infer_args *a)
     return SG_OK;
 }
 
-/* pair(a, b) = (a b, a) with no rules of its own: everything comes from the decomposition, whose second output is an input. */
+/* pair(a, b) = (a b, a) with no rules of its own: everything comes from the decomposition, whose second output is an
+ * input. */
 static void pair_decompose(const sg_decompose_args *a)
 {
     a->out[0] = sg_mul(a->in[0], a->in[1]);
@@ -191,8 +236,13 @@ static void pair_eval(const sg_eval_args *a)
     }
 }
 
-static const sg_op pair = {.name = "pair", .n_in = 2, .n_out = 2, .flags = SG_OP_COMPOSITE, .infer = same_shape,
-                           .decompose = pair_decompose, .eval = pair_eval};
+static const sg_op pair = {.name = "pair",
+                           .n_in = 2,
+                           .n_out = 2,
+                           .flags = SG_OP_COMPOSITE,
+                           .infer = same_shape,
+                           .decompose = pair_decompose,
+                           .eval = pair_eval};
 
 /* (x^2 + 2 x)' = 2 x + 2: the input given twice counts once in each place, and both outputs flow back. */
 static void composites_follow_their_decomposition(void **state)
@@ -247,7 +297,8 @@ static void cubic_eval(const sg_eval_args *a)
         a->out[0].data[i] = a->in[0].data[i] * xx;
 }
 
-static const sg_op cubic = {.name = "cubic", .n_in = 1, .n_out = 1, .infer = same_shape, .vjp = cubic_vjp, .eval = cubic_eval};
+static const sg_op cubic = {
+    .name = "cubic", .n_in = 1, .n_out = 1, .infer = same_shape, .vjp = cubic_vjp, .eval = cubic_eval};
 
 static void forward_rules_come_from_the_transpose(void **state)
 {
@@ -307,10 +358,7 @@ static void gradcheck_passes_a_net(void **state)
 }
 
 /* x^2 with a derivative that is wrong by one part in 10^5. */
-static void wrong_vjp(const sg_vjp_args *a)
-{
-    a->gin[0] = sg_mul(a->gout[0], sg_mul_scalar(a->in[0], 2.00002));
-}
+static void wrong_vjp(const sg_vjp_args *a) { a->gin[0] = sg_mul(a->gout[0], sg_mul_scalar(a->in[0], 2.00002)); }
 
 static void square_eval(const sg_eval_args *a)
 {
@@ -318,8 +366,13 @@ static void square_eval(const sg_eval_args *a)
         a->out[0].data[i] = a->in[0].data[i] * a->in[0].data[i];
 }
 
-static const sg_op wrong = {.name = "wrong", .n_in = 1, .n_out = 1, .flags = SG_OP_ELEMENTWISE, .infer = same_shape,
-                            .vjp = wrong_vjp, .eval = square_eval};
+static const sg_op wrong = {.name = "wrong",
+                            .n_in = 1,
+                            .n_out = 1,
+                            .flags = SG_OP_ELEMENTWISE,
+                            .infer = same_shape,
+                            .vjp = wrong_vjp,
+                            .eval = square_eval};
 
 static void gradcheck_finds_a_wrong_rule(void **state)
 {
@@ -341,8 +394,13 @@ static void flat_vjp(const sg_vjp_args *a)
     a->gin[0] = sg_mul(a->gout[0], sg_stop_gradient(sg_mul_scalar(a->in[0], 2)));
 }
 
-static const sg_op flat = {.name = "flat", .n_in = 1, .n_out = 1, .flags = SG_OP_ELEMENTWISE, .infer = same_shape,
-                           .vjp = flat_vjp, .eval = square_eval};
+static const sg_op flat = {.name = "flat",
+                           .n_in = 1,
+                           .n_out = 1,
+                           .flags = SG_OP_ELEMENTWISE,
+                           .infer = same_shape,
+                           .vjp = flat_vjp,
+                           .eval = square_eval};
 
 static void gradcheck_finds_a_wrong_second_order(void **state)
 {
@@ -359,17 +417,16 @@ static void gradcheck_finds_a_wrong_second_order(void **state)
 }
 
 /* Forward and reverse rules that do not belong together. */
-static void wrong_jvp(const sg_jvp_args *a)
-{
-    a->tout[0] = sg_mul(a->tin[0], sg_mul_scalar(a->in[0], 3));
-}
+static void wrong_jvp(const sg_jvp_args *a) { a->tout[0] = sg_mul(a->tin[0], sg_mul_scalar(a->in[0], 3)); }
 
-static void right_vjp(const sg_vjp_args *a)
-{
-    a->gin[0] = sg_mul(a->gout[0], sg_mul_scalar(a->in[0], 2));
-}
+static void right_vjp(const sg_vjp_args *a) { a->gin[0] = sg_mul(a->gout[0], sg_mul_scalar(a->in[0], 2)); }
 
-static const sg_op torn = {.name = "torn", .n_in = 1, .n_out = 1, .infer = same_shape, .vjp = right_vjp, .jvp = wrong_jvp,
+static const sg_op torn = {.name = "torn",
+                           .n_in = 1,
+                           .n_out = 1,
+                           .infer = same_shape,
+                           .vjp = right_vjp,
+                           .jvp = wrong_jvp,
                            .eval = square_eval};
 
 static void gradcheck_finds_torn_rules(void **state)
@@ -412,6 +469,7 @@ int main(void)
         cmocka_unit_test(linear_nets_have_zero_curvature),
         cmocka_unit_test(derivatives_of_any_order),
         cmocka_unit_test(gradients_are_ordinary_values),
+        cmocka_unit_test(hessian_products_cost_the_floor),
         cmocka_unit_test(jvp_pushes_several_inputs),
         cmocka_unit_test(jvp_of_dependent_inputs_is_the_adjoint),
         cmocka_unit_test(a_nested_jvp_is_a_second_derivative),

@@ -1,4 +1,5 @@
-/* Reverse mode: known gradients, and the three answers that must not be mixed up (not connected, zero, not implemented). */
+/* Reverse mode: known gradients, and the three answers that must not be mixed up (not connected, zero, not
+ * implemented). */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +24,8 @@ static void assert_sound(sg_graph *graph)
         fail_msg("%s (op %s, node %s)", err.text, err.op, err.node);
 }
 
-static void assert_value(sg_value v, const sg_value *x, double *const *feed, int32_t n_x, const double *want, const char *name)
+static void assert_value(sg_value v, const sg_value *x, double *const *feed, int32_t n_x, const double *want,
+                         const char *name)
 {
     assert_sound(v.graph);
     double got[64];
@@ -62,7 +64,8 @@ static void gradient_of_a_quadratic(void **state)
     sg_graph_free(g);
 }
 
-/* y = softplus(x W' + b) v: dL/db_j = sum_i v_j sigmoid(z_ij), dL/dv_j = sum_i softplus(z_ij), dL/dW = (v sigmoid(z))' x. */
+/* y = softplus(x W' + b) v: dL/db_j = sum_i v_j sigmoid(z_ij), dL/dv_j = sum_i softplus(z_ij), dL/dW = (v sigmoid(z))'
+ * x. */
 static void gradient_of_a_small_net(void **state)
 {
     (void)state;
@@ -172,8 +175,8 @@ static void vjp_takes_several_outputs(void **state)
     sg_graph_free(g);
 }
 
-/* L(p - lr dL/dp) in one graph: derivatives with respect to the version before the assignment and the one after it. L = p^2 / 2,
- * p1 = p0 (1 - lr): dL1/dp1 = p1, dL1/dp0 = p1 (1 - lr). */
+/* L(p - lr dL/dp) in one graph: derivatives with respect to the version before the assignment and the one after it. L
+ * = p^2 / 2, p1 = p0 (1 - lr): dL1/dp1 = p1, dL1/dp0 = p1 (1 - lr). */
 static void assigned_values_are_versions(void **state)
 {
     (void)state;

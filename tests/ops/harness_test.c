@@ -1,5 +1,5 @@
-/* harness_test.c - every check of every sample in tests/support/op_samples.c. `harness_test PATTERN` runs the tests whose name
- * matches, for example 'gradient: matmul*'. */
+/* harness_test.c - every check of every sample in tests/support/op_samples.c. `harness_test PATTERN` runs the tests
+ * whose name matches, for example 'gradient: matmul*'. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,20 +27,14 @@ typedef struct bench {
     sg_scope scope;
     sg_value in[SAMPLE_INPUTS], out[SAMPLE_OUTPUTS];
     double *feed[SAMPLE_INPUTS];
-    sg_value wrt[SAMPLE_INPUTS];         /* inputs that take part in derivatives, and their elements */
+    sg_value wrt[SAMPLE_INPUTS]; /* inputs that take part in derivatives, and their elements */
     double *at[SAMPLE_INPUTS];
     int32_t n_wrt;
 } bench;
 
-static int64_t count_of(sg_value v)
-{
-    return sg_shape_count(sg_shape_of(v));
-}
+static int64_t count_of(sg_value v) { return sg_shape_count(sg_shape_of(v)); }
 
-static double *new_elements(int64_t n)
-{
-    return test_calloc((size_t)n + 1, sizeof(double));
-}
+static double *new_elements(int64_t n) { return test_calloc((size_t)n + 1, sizeof(double)); }
 
 static void open_bench(bench *b, const op_sample *sample, sg_dtype real)
 {
@@ -90,8 +84,8 @@ static sg_value direction(sg_value v, uint64_t stream)
     return c;
 }
 
-/* sum_j <w_j, out_j> + 1/4 <out_j, out_j>: the square makes the cotangent move with the inputs, so that second and third
- * derivatives of linear operators are tested on something else than zero. */
+/* sum_j <w_j, out_j> + 1/4 <out_j, out_j>: the square makes the cotangent move with the inputs, so that second and
+ * third derivatives of linear operators are tested on something else than zero. */
 static sg_value loss_of(const bench *b)
 {
     sg_value loss = SG_NONE;
@@ -147,10 +141,7 @@ static void declare(bench *b, const char *prefix, const sg_value *v, int32_t n)
     }
 }
 
-static void declare_values(bench *b)
-{
-    declare(b, "y", b->out, b->sample->n_out);
-}
+static void declare_values(bench *b) { declare(b, "y", b->out, b->sample->n_out); }
 
 static void declare_gradient(bench *b)
 {
@@ -214,20 +205,11 @@ static void compare_backends(const op_sample *sample, void (*what)(bench *), dou
     assert_true(ok);
 }
 
-static void test_cpu_value(void **state)
-{
-    compare_backends(*state, declare_values, 1e-5);
-}
+static void test_cpu_value(void **state) { compare_backends(*state, declare_values, 1e-5); }
 
-static void test_cpu_gradient(void **state)
-{
-    compare_backends(*state, declare_gradient, 1e-5);
-}
+static void test_cpu_gradient(void **state) { compare_backends(*state, declare_gradient, 1e-5); }
 
-static void test_cpu_second_order(void **state)
-{
-    compare_backends(*state, declare_second_order, 1e-4);
-}
+static void test_cpu_second_order(void **state) { compare_backends(*state, declare_second_order, 1e-4); }
 
 static void test_deterministic(void **state)
 {
@@ -247,9 +229,10 @@ static void test_deterministic(void **state)
 
 /* ---------------------------------------------------------------------------------------------------- derivatives */
 
-/* The reference backend at the bench's point: inputs that gradcheck does not move (indices, masks) keep their elements. */
-static bool evaluate_bench(void *user, sg_graph *graph, const sg_value *x, double *const *feed, int32_t n_x, const sg_value *y,
-                           double *const *out, int32_t n_y, sg_error *err)
+/* The reference backend at the bench's point: inputs that gradcheck does not move (indices, masks) keep their
+ * elements. */
+static bool evaluate_bench(void *user, sg_graph *graph, const sg_value *x, double *const *feed, int32_t n_x,
+                           const sg_value *y, double *const *out, int32_t n_y, sg_error *err)
 {
     const bench *b = user;
     double *all[SAMPLE_INPUTS];
@@ -273,8 +256,8 @@ static void test_derivatives(void **state)
         fail_msg("%s: %s (op %s, node %s)", b.name, err.text, err.op, err.node);
     assert_sound(&b);
     if (b.n_wrt && !result.passed)
-        fail_msg("%s: %s; worst by order: adjoint %.2g, 1st %.2g, 2nd %.2g, 3rd %.2g", b.name, result.where, result.worst[0],
-                 result.worst[1], result.worst[2], result.worst[3]);
+        fail_msg("%s: %s; worst by order: adjoint %.2g, 1st %.2g, 2nd %.2g, 3rd %.2g", b.name, result.where,
+                 result.worst[0], result.worst[1], result.worst[2], result.worst[3]);
     close_bench(&b);
 }
 
@@ -399,8 +382,8 @@ static void test_every_op_has_a_sample(void **state)
     assert_int_equal(missing, 0);
 }
 
-/* Operators that only appear inside rules: each node that first, second and third derivatives contain must have rules of its
- * own or a zero derivative by contract. */
+/* Operators that only appear inside rules: each node that first, second and third derivatives contain must have rules
+ * of its own or a zero derivative by contract. */
 static void test_rules_are_closed(void **state)
 {
     (void)state;
@@ -420,7 +403,7 @@ static void test_rules_are_closed(void **state)
 static const struct check {
     const char *name;
     CMUnitTestFunction run;
-    bool flat, cpu;              /* also for samples without derivatives; needs the cpu backend */
+    bool flat, cpu; /* also for samples without derivatives; needs the cpu backend */
 } checks[] = {
     {"shape", test_shape, true, false},
     {"derivatives", test_derivatives, false, false},

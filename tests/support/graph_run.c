@@ -42,7 +42,8 @@ bool graph_run(sg_graph *graph, sg_store *store, const char *backend, int32_t th
               sg_plan_new(&plan, session, graph, &err) == SG_OK && run_plan(plan, graph, names, feed, n_in, out, &err);
     if (!ok) {
         char text[2 * SG_ERROR_TEXT];
-        print_error("%s backend: %s (op %s, node %s)\n", backend, sg_error_format(&err, text, sizeof text), err.op, err.node);
+        print_error("%s backend: %s (op %s, node %s)\n", backend, sg_error_format(&err, text, sizeof text), err.op,
+                    err.node);
     }
     sg_plan_free(plan);
     sg_session_free(session);
@@ -50,8 +51,8 @@ bool graph_run(sg_graph *graph, sg_store *store, const char *backend, int32_t th
     return ok;
 }
 
-static bool evaluate(void *user, sg_graph *graph, const sg_value *x, double *const *feed, int32_t n_x, const sg_value *y,
-                     double *const *out, int32_t n_y, sg_error *err)
+static bool evaluate(void *user, sg_graph *graph, const sg_value *x, double *const *feed, int32_t n_x,
+                     const sg_value *y, double *const *out, int32_t n_y, sg_error *err)
 {
     (void)user;
     return sg_reference_eval(graph, x, feed, n_x, y, out, n_y, err) == SG_OK;

@@ -8,6 +8,8 @@
 #include "ops/ops.h"
 #include "tests/support/graph_run.h"
 
+/* Tables and the macros that write them keep one row a line. */
+/* clang-format off */
 #define REAL(shape_, low_, high_) {.dtype = SG_F32, .shape = shape_, .fill = FILL_UNIFORM, .low = low_, .high = high_}
 #define AWAY(shape_, low_, high_) {.dtype = SG_F32, .shape = shape_, .fill = FILL_AWAY, .low = low_, .high = high_}
 #define DISTINCT(shape_) {.dtype = SG_F32, .shape = shape_, .fill = FILL_DISTINCT}
@@ -22,6 +24,7 @@
 #define S2(a, b) {.rank = 2, .dim = {a, b}}
 #define S3(a, b, c) {.rank = 3, .dim = {a, b, c}}
 #define S4(a, b, c, d) {.rank = 4, .dim = {a, b, c, d}}
+/* clang-format on */
 
 /* --------------------------------------------------------------------------------------- elementwise, one input */
 
@@ -43,6 +46,7 @@ typedef struct unary_row {
     bool flat;
 } unary_row;
 
+/* clang-format off */
 static const unary_row unary_rows[] = {
     {"neg", sg_neg, FILL_UNIFORM, -2, 2, false},
     {"abs", sg_abs, FILL_AWAY, 0.2, 2, false},
@@ -73,6 +77,7 @@ static const unary_row unary_rows[] = {
     {"is_finite", sg_is_finite, FILL_UNIFORM, -2, 2, true},
     {"stop_gradient", sg_stop_gradient, FILL_UNIFORM, -2, 2, true},
 };
+/* clang-format on */
 
 static const struct unary_shape {
     sg_shape shape;
@@ -203,10 +208,7 @@ BUILD(matmul_nt, sg_matmul_nt(in[0], in[1]))
 BUILD(matmul_tn, sg_matmul_tn(in[0], in[1]))
 BUILD(matmul_self, sg_matmul_nt(in[0], in[0]))
 
-static sg_csr csr_of(const sg_value *in)
-{
-    return (sg_csr){in[0], in[1], in[2], in[3], in[4], in[5]};
-}
+static sg_csr csr_of(const sg_value *in) { return (sg_csr){in[0], in[1], in[2], in[3], in[4], in[5]}; }
 
 BUILD(exp_large, sg_exp(in[0]))
 BUILD(mul_large, sg_mul(in[0], in[1]))
@@ -269,6 +271,7 @@ static void repeat(const op_sample *s, sg_scope scope, const sg_value *in, sg_va
     sg_repeat(scope.graph, 2, loop_body, &w, in, 1, out, false);
 }
 
+/* clang-format off */
 /* The matrix of the CSR samples, 4 x 5 with 6 non-zeros in a capacity of 8 and an empty row:
  *     row 0: columns 1, 3;  row 1: none;  row 2: columns 0, 1, 4;  row 3: column 3. */
 #define CSR_INPUTS                                                                                                     \
@@ -447,6 +450,7 @@ static const op_sample written[] = {
     {"adam", "large", "[301, 257]", 6, 3, {ADAM_INPUTS(S2, 301, 257)}, .build = adamw, .large = true},
     {"repeat", "", "[3]", 2, 1, {REAL(S1(3), -1, 1), REAL(S1(3), -1, 1)}, .build = repeat, .flat = true},
 };
+/* clang-format on */
 
 /* ------------------------------------------------------------------------------------------------ the whole list */
 
@@ -462,9 +466,9 @@ static void expand_unary(op_sample *at)
     for (int32_t i = 0; i < COUNT(unary_rows); i++) {
         for (int32_t k = 0; k < COUNT(unary_shapes); k++) {
             const unary_row *r = &unary_rows[i];
-            *at++ = (op_sample){.op = r->op, .note = "", .shape = unary_shapes[k].text, .n_in = 1, .n_out = 1,
-                                .in = {{SG_F32, unary_shapes[k].shape, r->fill, r->low, r->high, NULL, false}},
-                                .build = build_unary, .unary = r->build, .flat = r->flat};
+            sample_input in = {SG_F32, unary_shapes[k].shape, r->fill, r->low, r->high, NULL, false};
+            *at++ = (op_sample){r->op,          "", unary_shapes[k].text, 1, 1, {in}, build_unary, .unary = r->build,
+                                .flat = r->flat};
         }
     }
 }
@@ -474,19 +478,16 @@ static void expand_binary(op_sample *at)
     for (int32_t i = 0; i < COUNT(binary_rows); i++) {
         for (int32_t k = 0; k < COUNT(binary_shapes); k++) {
             const binary_row *r = &binary_rows[i];
-            *at = (op_sample){.op = r->op, .note = "", .shape = binary_shapes[k].text, .n_in = 2, .n_out = 1,
-                              .in = {r->a, r->b}, .build = build_binary, .binary = r->build, .flat = r->flat};
-            at->in[0].shape = binary_shapes[k].a;
-            at->in[1].shape = binary_shapes[k].b;
-            at++;
+            sample_input a = r->a, b = r->b;
+            a.shape = binary_shapes[k].a;
+            b.shape = binary_shapes[k].b;
+            *at++ = (op_sample){
+                r->op, "", binary_shapes[k].text, 2, 1, {a, b}, build_binary, .binary = r->build, .flat = r->flat};
         }
     }
 }
 
-int32_t op_sample_count(void)
-{
-    return COUNT(expanded);
-}
+int32_t op_sample_count(void) { return COUNT(expanded); }
 
 const op_sample *op_sample_at(int32_t index)
 {
@@ -516,8 +517,8 @@ bool op_sample_moves(const op_sample *sample, int32_t k)
     return !sample->flat && sample->in[k].dtype == SG_F32 && !sample->in[k].constant;
 }
 
-/* Element i of input k is the lattice point p(i) / 4 + k / 16 - 16 with a permutation p of 0..127: elements, also of different
- * inputs, are at least 1/16 apart. */
+/* Element i of input k is the lattice point p(i) / 4 + k / 16 - 16 with a permutation p of 0..127: elements, also of
+ * different inputs, are at least 1/16 apart. */
 static double distinct(int64_t i, int32_t k)
 {
     int64_t p = (i * 37 + 11) % 128;
@@ -528,13 +529,20 @@ static double element(const sample_input *in, uint64_t stream, int64_t i, int32_
 {
     double u = test_uniform(stream, 2 * i), v = test_uniform(stream, 2 * i + 1);
     switch (in->fill) {
-    case FILL_UNIFORM: return in->low + u * (in->high - in->low);
-    case FILL_AWAY: return (v < 0.5 ? -1 : 1) * (in->low + u * (in->high - in->low));
-    case FILL_FRACTION: return in->low + (double)(int64_t)(v * (in->high - in->low)) + 0.2 + 0.6 * u;
-    case FILL_DISTINCT: return distinct(i, k);
-    case FILL_INDEX: return in->low + (double)(int64_t)(u * (in->high - in->low));
-    case FILL_FLAG: return u < 0.5;
-    case FILL_GIVEN: return in->given[i];
+    case FILL_UNIFORM:
+        return in->low + u * (in->high - in->low);
+    case FILL_AWAY:
+        return (v < 0.5 ? -1 : 1) * (in->low + u * (in->high - in->low));
+    case FILL_FRACTION:
+        return in->low + (double)(int64_t)(v * (in->high - in->low)) + 0.2 + 0.6 * u;
+    case FILL_DISTINCT:
+        return distinct(i, k);
+    case FILL_INDEX:
+        return in->low + (double)(int64_t)(u * (in->high - in->low));
+    case FILL_FLAG:
+        return u < 0.5;
+    case FILL_GIVEN:
+        return in->given[i];
     }
     return 0;
 }

@@ -51,7 +51,8 @@ bool tensor_is_close(const double *got, const double *want, int64_t n, double rt
     }
     if (worst < 0)
         return true;
-    print_error("%s: %lld of %lld elements differ; worst [%lld]: got %.17g, want %.17g (%.3g, %lld f32 ulps, %.3g x the tolerance)\n",
+    print_error("%s: %lld of %lld elements differ; worst [%lld]: got %.17g, want %.17g (%.3g, %lld f32 ulps, %.3g x "
+                "the tolerance)\n",
                 name, (long long)bad, (long long)n, (long long)worst, got[worst], want[worst], got[worst] - want[worst],
                 ulps(got[worst], want[worst]), most);
     return false;

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* |got - want| <= atol + rtol |want| for all elements; NaN equals NaN, infinities must match, -0 equals 0. On failure prints
- * `name`, the worst index, both values and their distance in f32 ulps, and fails the test. */
+/* |got - want| <= atol + rtol |want| for all elements; NaN equals NaN, infinities must match, -0 equals 0. On failure
+ * prints `name`, the worst index, both values and their distance in f32 ulps, and fails the test. */
 #define assert_tensor_close(got, want, n, rtol, atol, name)                                                            \
     tensor_check_close(got, want, n, rtol, atol, name, __FILE__, __LINE__)
 void tensor_check_close(const double *got, const double *want, int64_t n, double rtol, double atol, const char *name,
