@@ -7,7 +7,7 @@
 
 #include <dnnl.h>
 #include <omp.h>
-#include <string.h>
+#include <stdio.h>
 
 /* What a thread binds its pointers to. */
 typedef struct slot {
@@ -169,10 +169,8 @@ bool sg_onednn_gemm_run(sg_onednn_gemm *gemm, int32_t thread, const float *a, co
     return ok;
 }
 
-const char *sg_onednn_version(void)
+void sg_onednn_version(char *out, size_t size)
 {
-    static char text[32];
     const dnnl_version_t *v = dnnl_version();
-    snprintf(text, sizeof text, "oneDNN %d.%d.%d", v->major, v->minor, v->patch);
-    return text;
+    snprintf(out, size, "oneDNN %d.%d.%d", v->major, v->minor, v->patch);
 }

@@ -22,7 +22,7 @@ void sg_onednn_gemm_free(sg_onednn_gemm *gemm);
 size_t sg_onednn_gemm_scratch(const sg_onednn_gemm *gemm);
 /* c = a b on the calling thread, which is number `thread` of those using the primitive. False on failure. */
 bool sg_onednn_gemm_run(sg_onednn_gemm *gemm, int32_t thread, const float *a, const float *b, float *c, void *scratch);
-/* "oneDNN 3.2.0". */
-const char *sg_onednn_version(void);
+/* Writes "oneDNN 3.2.0". */
+void sg_onednn_version(char *out, size_t size);
 
 #endif

@@ -58,7 +58,7 @@ static void test_concat(void **state)
             sg_value x[12];
             double *data[12];
             for (int k = 0; k < 12; k++) {
-                char name[8];
+                char name[16];
                 sg_shape shape = SG_SHAPE(4, 5, 6);
                 shape.dim[axis] = k % 4;
                 snprintf(name, sizeof name, "x%d", k);
