@@ -61,7 +61,9 @@ const sg_shape *sg_plan_result_shape(const sg_plan *plan, const char *name);
 sg_status sg_plan_feed(sg_plan *plan, const char *name, const double *data, int64_t n, sg_error *err);
 sg_status sg_plan_fetch(sg_plan *plan, const char *name, double *out, int64_t n, sg_error *err);
 
-/* Run once: inputs -> results, and the store's entries take their new values. */
+/* Run once: inputs -> results, and the store's entries take their new values. A failure (an index out of range)
+ * names the node. Updates happen in place, so after one the entries that the plan assigns may hold new or old
+ * values. */
 sg_status sg_plan_run(sg_plan *plan, sg_error *err);
 
 /* What a plan costs, before running it. */

@@ -1,5 +1,9 @@
 /* spec.c - a node as a backend sees it. */
+#include "runtime/elements_internal.h"
 #include "runtime/plan_internal.h"
+
+/* No machine holds a larger tensor; sums of so many bytes do not overflow. */
+static const size_t largest_tensor = (size_t)1 << 46;
 
 static bool fill(sg_graph *graph, const sg_node *node, int32_t threads, sg_shape *shape, sg_dtype *dtype,
                  sg_kernel_spec *spec)
@@ -31,6 +35,16 @@ sg_status sg_spec_fill(sg_plan *plan, sg_graph *graph, const sg_node *node, sg_k
     sg_dtype *dtype = sg_plan_take(plan, n, sizeof *dtype);
     if (!fill(graph, node, plan->session->threads, shape, dtype, spec))
         return sg_fail(err, SG_E_MEMORY, "out of memory while compiling");
+    for (int32_t k = 0; k < n; k++) {
+        size_t bytes;
+        if (!sg_tensor_bytes(sg_session_storage(plan->session, dtype[k]), &shape[k], &bytes) ||
+            bytes > largest_tensor) {
+            char text[SG_SHAPE_TEXT];
+            return sg_fail_at(err, SG_E_SHAPE, node->file, node->line, 0,
+                              "'%s' (%s): a tensor of shape %s is too large", node->name, node->op->name,
+                              sg_shape_format(&shape[k], text, sizeof text));
+        }
+    }
     return SG_OK;
 }
 
