@@ -254,12 +254,105 @@ static void test_long_rows(void **state)
     check_graph(602, SG_SHAPE(40000, 3), 15, false);
 }
 
+/* ---- loops: bodies are fused too, and their draws move with the iteration */
+
+static void loop_body(void *user, sg_graph *body, const sg_value *state, sg_value *next)
+{
+    maker *m = user;
+    sg_scope scope = sg_scope_in(sg_scope_sub(m->scope, "loop"), body);
+    sg_value noise = sg_mul_scalar(sg_normal_like(scope, state[0]), 0.1);
+    sg_value moved = sg_add(sg_tanh(sg_add(state[0], noise)), sg_mul_scalar(m->exact[0], 0.5));
+    sg_value total = sg_param(scope, "total", SG_SHAPE(5), sg_init_zeros());
+    sg_assign(total, sg_add(total, sg_sum(sg_square(moved), -1)));
+    next[0] = moved;
+    next[1] = sg_add(state[1], sg_sum(sg_abs(moved), -1));
+}
+
+static void test_loop_bodies(void **state)
+{
+    (void)state;
+    maker m = {.seed = 900, .space = SG_SHAPE(5, 33), .graph = sg_graph_new()};
+    sg_store *store = sg_store_new(SG_F32);
+    m.scope = sg_scope_root(m.graph, store);
+    sg_rng_seed(store, 5, 6);
+    add_input(&m, true);
+    sg_value start[2] = {m.exact[0], sg_sum(m.exact[0], -1)}, end[2];
+    sg_repeat(m.graph, 4, loop_body, &m, start, 2, end, false);
+    add_result(&m, sg_square(sg_neg(end[0])));
+    add_result(&m, end[1]);
+    sg_store_initialise(store, 1);
+    outcome expected = {0}, one = {0}, two = {0};
+    run(&m, "reference", 1, false, &expected);
+    run(&m, "cpu", 1, false, &one);
+    run(&m, "cpu", 2, false, &two);
+    compare(&m, "loop against reference", &one, &expected, 1e-5);
+    compare(&m, "threads in a loop", &two, &one, 0);
+    release(&expected);
+    release(&one);
+    release(&two);
+    sg_graph_free(m.graph);
+    sg_store_free(store);
+}
+
+/* ---- what becomes of a graph: number of kernels and of chains, and what must not be merged */
+
+static sg_plan_info plan_info(sg_graph *graph, sg_store *store, char *text, size_t size)
+{
+    sg_error err = {0};
+    sg_session *session;
+    sg_plan *plan;
+    sg_session_options options = {sizeof options, .backend = "cpu", .threads = 1};
+    if (sg_session_new(&session, store, &options, &err) != SG_OK || sg_plan_new(&plan, session, graph, &err) != SG_OK)
+        fail_msg("%s", err.text);
+    sg_plan_info info = sg_plan_describe(plan);
+    FILE *out = fmemopen(text, size, "w");
+    assert_non_null(out);
+    sg_plan_print(plan, out);
+    fclose(out);
+    sg_plan_free(plan);
+    sg_session_free(session);
+    return info;
+}
+
+static void test_grouping(void **state)
+{
+    (void)state;
+    char text[8192];
+    sg_graph *graph = sg_graph_new();
+    sg_store *store = sg_store_new(SG_F32);
+    sg_scope scope = sg_scope_root(graph, store);
+    /* candidates of a distribution and their log-probabilities: log p stays at [B, L], all else is one chain with a row sum */
+    sg_value z = sg_input(graph, "z", SG_F32, SG_SHAPE(4, 50)), p = sg_sigmoid(z);
+    sg_value y = sg_bernoulli(scope, sg_tile_axis(p, 1, 6));
+    sg_value log_p = sg_expand_dims(sg_log_sigmoid(z), 1);
+    sg_result(graph, "y", y);
+    sg_result(graph, "s", sg_sum(sg_mul(y, log_p), -1));
+    sg_store_initialise(store, 1);
+    sg_plan_info info = plan_info(graph, store, text, sizeof text);
+    assert_int_equal(info.nodes, 3);
+    assert_int_equal(info.fused, 1);
+    assert_non_null(strstr(text, "[4, 6, 50]"));
+    sg_graph_free(graph);
+
+    /* a path that leaves the chain through a matrix product and comes back: two chains */
+    graph = sg_graph_new();
+    sg_value a = sg_input(graph, "a", SG_F32, SG_SHAPE(20, 20)), b = sg_mul(sg_exp(a), a);
+    sg_result(graph, "c", sg_add(sg_neg(sg_matmul(b, b)), b));
+    info = plan_info(graph, store, text, sizeof text);
+    assert_int_equal(info.nodes, 3);
+    assert_int_equal(info.fused, 2);
+    sg_graph_free(graph);
+    sg_store_free(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_chains),
         cmocka_unit_test(test_empty_spaces),
         cmocka_unit_test(test_long_rows),
+        cmocka_unit_test(test_loop_bodies),
+        cmocka_unit_test(test_grouping),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
