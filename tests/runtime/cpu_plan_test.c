@@ -13,6 +13,8 @@
 #include "ops/ops.h"
 #include "tests/support/graph_run.h"
 #include "tests/support/inplace_backend.h"
+#include "tests/support/random_graph.h"
+#include "tests/support/tensor_check.h"
 
 enum { ROWS = 24, WIDE = 40 };
 
@@ -111,6 +113,51 @@ static void test_audit(void **state)
     assert_true(fabs(fused.loss - plain.loss) < 1e-6);
 }
 
+/* ---------------------------------------------------------------------------------------------------- random graphs */
+
+enum { SIDE = 13, COUNT = SIDE * SIDE };
+
+typedef struct picture {
+    double y[3][COUNT], entry[2][COUNT];
+} picture;
+
+static picture run_random(uint64_t seed, const char *backend, int32_t threads, bool no_reuse)
+{
+    random_graph r = random_graph_new(seed, SIDE, strcmp(backend, "cpu") == 0 ? SG_F32 : SG_F64);
+    sg_session_options o = {.size = sizeof o, .backend = backend, .threads = threads, .poison = true};
+    sg_session *s;
+    assert_int_equal(sg_session_new(&s, r.store, &o, NULL), SG_OK);
+    sg_plan *plan = compile_plan(s, r.graph, no_reuse);
+    double x[COUNT];
+    for (int32_t i = 0; i < COUNT; i++)
+        x[i] = (float)(test_uniform(seed, i) - 0.5);
+    sg_plan_feed(plan, "x", x, COUNT, NULL);
+    run_plan(plan);
+    picture p;
+    for (int32_t k = 0; k < 3; k++)
+        sg_plan_fetch(plan, (const char *[]){"y0", "y1", "y2"}[k], p.y[k], COUNT, NULL);
+    for (int32_t k = 0; k < 2; k++)
+        sg_store_get(r.store, (const char *[]){"a", "b"}[k], p.entry[k], COUNT, NULL);
+    sg_plan_free(plan);
+    sg_session_free(s);
+    random_graph_free(&r);
+    return p;
+}
+
+/* What fused kernels may take over is subtle: sharing memory must change no bit, nor must threads. */
+static void test_random_graphs(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        picture plain = run_random(seed, "cpu", 1, true), shared = run_random(seed, "cpu", 1, false);
+        picture threaded = run_random(seed, "cpu", 2, false), exact = run_random(seed, "reference", 1, false);
+        if (memcmp(&plain, &shared, sizeof plain) != 0 || memcmp(&plain, &threaded, sizeof plain) != 0)
+            fail_msg("seed %d: sharing memory or threads change the result", (int)seed);
+        const double *got = &shared.y[0][0], *want = &exact.y[0][0];
+        assert_tensor_close(got, want, 5 * COUNT, 1e-3, 1e-3 * tensor_scale(want, 5 * COUNT), "random graph");
+    }
+}
+
 /* ------------------------------------------------------------------------------------------------ the training step */
 
 static int64_t calls;
@@ -205,6 +252,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_net),
         cmocka_unit_test(test_audit),
+        cmocka_unit_test(test_random_graphs),
         cmocka_unit_test(test_training_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

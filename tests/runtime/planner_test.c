@@ -9,69 +9,13 @@
 #include "ops/ops.h"
 #include "tests/support/graph_run.h"
 #include "tests/support/inplace_backend.h"
+#include "tests/support/random_graph.h"
 
 enum { SIDE = 4, COUNT = SIDE * SIDE };
 
 static const sg_session_options poisoned = {.size = sizeof(sg_session_options), .poison = true};
 
 /* ------------------------------------------------------------------------------------------------- random graphs */
-
-static int32_t pick(uint64_t seed, int64_t *draw, int32_t n) { return (int32_t)(test_uniform(seed, (*draw)++) * n); }
-
-static sg_value random_node(uint64_t seed, int64_t *draw, const sg_value *known, int32_t n)
-{
-    sg_value a = known[n - 1 - pick(seed, draw, n < 6 ? n : 6)], b = known[pick(seed, draw, n)];
-    switch (pick(seed, draw, 9)) {
-    case 0:
-        return sg_add(a, b);
-    case 1:
-        return sg_mul(a, b);
-    case 2:
-        return sg_tanh(a);
-    case 3:
-        return sg_sub(sg_sigmoid(a), b);
-    case 4:
-        return sg_matmul(sg_tanh(a), sg_sigmoid(b));
-    case 5:
-        return sg_reshape(sg_neg(a), SG_SHAPE(SIDE, SIDE));
-    case 6:
-        return sg_mul(a, sg_softmax(b, -1));
-    case 7:
-        return sg_transpose(a, SG_AXES(1, 0));
-    default:
-        return sg_add(a, sg_sum(b, 0));
-    }
-}
-
-typedef struct random_graph {
-    sg_store *store;
-    sg_graph *graph;
-    sg_value x, y[3];
-} random_graph;
-
-static random_graph make_random(uint64_t seed)
-{
-    random_graph r = {.store = sg_store_new(SG_F64), .graph = sg_graph_new()};
-    sg_scope scope = sg_scope_root(r.graph, r.store);
-    sg_value known[64];
-    int64_t draw = 1000;
-    known[0] = r.x = sg_input(r.graph, "x", SG_F32, SG_SHAPE(SIDE, SIDE));
-    known[1] = sg_param(scope, "a", SG_SHAPE(SIDE, SIDE), sg_init_normal(0, 1));
-    known[2] = sg_param(scope, "b", SG_SHAPE(SIDE, SIDE), sg_init_normal(0, 1));
-    int32_t n = 3;
-    while (n < 40)
-        known[n] = random_node(seed, &draw, known, n), n++;
-    for (int32_t k = 0; k < 3; k++) {
-        char name[16];
-        snprintf(name, sizeof name, "y%d", (int)k);
-        sg_result(r.graph, name, r.y[k] = known[n - 1 - 3 * k]);
-    }
-    /* both entries move, to values that may be views, ancestors of one another, or old versions */
-    sg_assign(known[1], sg_tanh(known[pick(seed, &draw, n)]));
-    sg_assign(known[2], known[pick(seed, &draw, n)]);
-    sg_store_initialise(r.store, seed);
-    return r;
-}
 
 typedef struct outcome {
     double y[3][COUNT], a[COUNT], b[COUNT];
@@ -80,7 +24,7 @@ typedef struct outcome {
 static outcome run_random(uint64_t seed, bool inplace, bool no_reuse, bool poison)
 {
     outcome o;
-    random_graph r = make_random(seed);
+    random_graph r = random_graph_new(seed, SIDE, SG_F64);
     sg_session *s = inplace ? inplace_session(r.store, poison ? &poisoned : NULL)
                             : reference_session(r.store, poison ? &poisoned : NULL);
     sg_plan *plan = compile_plan(s, r.graph, no_reuse);
@@ -97,8 +41,7 @@ static outcome run_random(uint64_t seed, bool inplace, bool no_reuse, bool poiso
     sg_store_get(r.store, "b", o.b, COUNT, NULL);
     sg_plan_free(plan);
     sg_session_free(s);
-    sg_graph_free(r.graph);
-    sg_store_free(r.store);
+    random_graph_free(&r);
     return o;
 }
 
@@ -106,7 +49,7 @@ static outcome run_random(uint64_t seed, bool inplace, bool no_reuse, bool poiso
 static outcome interpret_random(uint64_t seed)
 {
     outcome o;
-    random_graph r = make_random(seed);
+    random_graph r = random_graph_new(seed, SIDE, SG_F64);
     double x[COUNT];
     for (int32_t i = 0; i < COUNT; i++)
         x[i] = test_uniform(seed + 1, i) - 0.5;
@@ -124,8 +67,7 @@ static outcome interpret_random(uint64_t seed)
     }
     sg_store_get(r.store, "a", o.a, COUNT, NULL);
     sg_store_get(r.store, "b", o.b, COUNT, NULL);
-    sg_graph_free(r.graph);
-    sg_store_free(r.store);
+    random_graph_free(&r);
     return o;
 }
 
@@ -148,7 +90,7 @@ static void test_placement(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
-        random_graph r = make_random(seed);
+        random_graph r = random_graph_new(seed, SIDE, SG_F64);
         sg_session *s = inplace_session(r.store, NULL);
         sg_plan *plan = compile_plan(s, r.graph, false), *spread = compile_plan(s, r.graph, true);
         for (int32_t i = 0; i < plan->n_buffers; i++)
@@ -165,8 +107,7 @@ static void test_placement(void **state)
         sg_plan_free(plan);
         sg_plan_free(spread);
         sg_session_free(s);
-        sg_graph_free(r.graph);
-        sg_store_free(r.store);
+        random_graph_free(&r);
     }
 }
 
