@@ -107,7 +107,7 @@ typedef struct arff_reader {
     arff_table *tables;
     sg_label_list list;
     bool has_list;
-    char **label_names;          /* of the first file or the given schema; not owned */
+    char **label_names; /* of the first file or the given schema; not owned */
     int32_t n_labels;
     bool any_labels;
     sg_builder builder;
@@ -133,8 +133,8 @@ static sg_status labels_by_name(arff_reader *r, arff_table *t, char *const *name
         return SG_OK;
     for (int64_t i = 0; i < n; i++)
         if (sg_arff_find(t, names[i]) < 0)
-            return sg_fail_at(err, SG_E_DATA, t->path, 0, 0, "label '%.100s' is missing (%lld of %lld labels are)", names[i],
-                              (long long)(n - found), (long long)n);
+            return sg_fail_at(err, SG_E_DATA, t->path, 0, 0, "label '%.100s' is missing (%lld of %lld labels are)",
+                              names[i], (long long)(n - found), (long long)n);
     return SG_OK;
 }
 
@@ -158,13 +158,14 @@ static sg_status choose_labels(arff_reader *r, int32_t k, sg_error *err)
     bool hierarchical = given ? given->hierarchical : r->tables[0].hierarchy >= 0;
     if (given || k > 0) {
         if ((t->hierarchy >= 0) != hierarchical && !(given && t->hierarchy < 0))
-            return sg_fail_at(err, SG_E_DATA, t->path, 0, 0, "the file %s a hierarchical class attribute, unlike the first",
+            return sg_fail_at(err, SG_E_DATA, t->path, 0, 0,
+                              "the file %s a hierarchical class attribute, unlike the first",
                               hierarchical ? "lacks" : "has");
         if (hierarchical)
             r->any_labels |= t->hierarchy >= 0;
         else
-            SG_TRY(labels_by_name(r, t, given ? given->label_names : r->label_names, given ? given->n_labels : r->n_labels,
-                                  err));
+            SG_TRY(labels_by_name(r, t, given ? given->label_names : r->label_names,
+                                  given ? given->n_labels : r->n_labels, err));
     } else {
         SG_TRY(first_labels(r, t, err));
     }
@@ -189,7 +190,8 @@ static sg_status read_table(arff_reader *r, int32_t k, sg_error *err)
 static sg_status encode_tables(arff_reader *r, sg_schema *schema, sg_error *err)
 {
     sg_hierarchy hierarchy = {0};
-    sg_status status = find_hierarchy(&hierarchy, schema, r->has_list ? &r->list : NULL, r->options->close_hierarchy, err);
+    sg_status status =
+        find_hierarchy(&hierarchy, schema, r->has_list ? &r->list : NULL, r->options->close_hierarchy, err);
     for (int32_t k = 0; status == SG_OK && k < r->n; k++)
         status = sg_arff_encode(&r->tables[k], schema, &hierarchy, k, &r->builder, err);
     sg_free(hierarchy.parent);

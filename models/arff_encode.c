@@ -22,8 +22,8 @@ static int64_t total_rows(const arff_table *tables, int32_t n)
     return rows;
 }
 
-/* Does every row have its own value? Files after the first may have the attribute elsewhere; it is then looked for by name
- * only to decide this, which matters for at most MAX_ONE_HOT rows. */
+/* Does every row have its own value? Files after the first may have the attribute elsewhere; it is then looked for
+ * by name only to decide this, which matters for at most MAX_ONE_HOT rows. */
 static bool all_rows_differ(const arff_table *tables, int32_t n, int32_t attribute)
 {
     bool used[MAX_ONE_HOT] = {false};
@@ -67,8 +67,8 @@ static sg_column_kind nominal_kind(const arff_table *tables, int32_t n, int32_t 
     bool many = a->n_values > MAX_ONE_HOT;
     if (!many && !(rows > 2 && a->n_values >= rows && all_rows_differ(tables, n, index)))
         return SG_COLUMN_ONE_HOT;
-    sg_note_add(notes, false, "%s:%lld: attribute '%s' is left out: a nominal with %s", tables[0].path, (long long)a->line,
-                a->name, many ? "more than 50 values" : "another value in each row");
+    sg_note_add(notes, false, "%s:%lld: attribute '%s' is left out: a nominal with %s", tables[0].path,
+                (long long)a->line, a->name, many ? "more than 50 values" : "another value in each row");
     return SG_COLUMN_DROPPED;
 }
 
@@ -143,13 +143,13 @@ typedef struct encoder {
     const sg_hierarchy *hierarchy;
     sg_builder *builder;
     int32_t file;
-    const sg_column **column;    /* [n_attributes] of the schema, NULL if not a feature */
-    int32_t **value;             /* [n_attributes] value of this file -> value of the schema, -1 unknown */
-    int64_t *seen;               /* [n_attributes] row that named the attribute last, plus 1 */
-    int32_t *filled;             /* attributes whose omitted value is not zero */
+    const sg_column **column; /* [n_attributes] of the schema, NULL if not a feature */
+    int32_t **value;          /* [n_attributes] value of this file -> value of the schema, -1 unknown */
+    int64_t *seen;            /* [n_attributes] row that named the attribute last, plus 1 */
+    int32_t *filled;          /* attributes whose omitted value is not zero */
     int32_t n_filled;
-    int32_t *class_label;        /* class of this file -> label */
-    int64_t *marked;             /* [n_labels] row in which the label is on, plus 1 */
+    int32_t *class_label; /* class of this file -> label */
+    int64_t *marked;      /* [n_labels] row in which the label is on, plus 1 */
     int64_t unknown_values, violations;
     sg_names columns;
 } encoder;
@@ -212,8 +212,11 @@ static sg_status map_values(encoder *e, int32_t i, sg_error *err)
         return SG_OK;
     bool nominal = a->kind == ARFF_NOMINAL;
     if (a->kind == ARFF_STRING || nominal != (c->kind != SG_COLUMN_NUMERIC))
-        return sg_fail_at(err, SG_E_DATA, e->table->path, a->line, 0, "attribute '%.100s' is %s here, but %s was expected",
-                          a->name, nominal ? "nominal" : a->kind == ARFF_STRING ? "a string" : "a number",
+        return sg_fail_at(err, SG_E_DATA, e->table->path, a->line, 0,
+                          "attribute '%.100s' is %s here, but %s was expected", a->name,
+                          nominal                  ? "nominal"
+                          : a->kind == ARFF_STRING ? "a string"
+                                                   : "a number",
                           c->kind == SG_COLUMN_NUMERIC ? "a number" : "a nominal");
     if (!nominal)
         return SG_OK;
@@ -358,15 +361,17 @@ static void report(const encoder *e)
     for (int32_t i = 0; e->table->sparse && i < e->table->n_attributes; i++)
         omitted_on += e->table->attributes[i].label >= 0 && e->table->attributes[i].positive == 0;
     if (omitted_on)
-        sg_note_add(notes, true, "%s: %d label%s on where a sparse row leaves out the value, because the first declared value "
-                    "means \"on\"", path, omitted_on, omitted_on == 1 ? " is" : "s are");
+        sg_note_add(notes, true,
+                    "%s: %d label%s on where a sparse row leaves out the value, because the first declared value "
+                    "means \"on\"",
+                    path, omitted_on, omitted_on == 1 ? " is" : "s are");
     if (e->unknown_values)
-        sg_note_add(notes, true, "%s: %lld nominal values were not declared in the first file and count as missing", path,
-                    (long long)e->unknown_values);
+        sg_note_add(notes, true, "%s: %lld nominal values were not declared in the first file and count as missing",
+                    path, (long long)e->unknown_values);
     if (e->violations && !e->schema->hierarchical)
         sg_note_add(notes, !e->hierarchy->close, "%s: %lld labels are on without their parent label%s", path,
-                    (long long)e->violations, e->hierarchy->close ? "; the parents were added"
-                                                                  : " (--close-hierarchy adds the parents)");
+                    (long long)e->violations,
+                    e->hierarchy->close ? "; the parents were added" : " (--close-hierarchy adds the parents)");
 }
 
 sg_status sg_arff_encode(const arff_table *table, const sg_schema *schema, const sg_hierarchy *hierarchy, int32_t file,

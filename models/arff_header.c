@@ -1,6 +1,6 @@
-/* The header of an ARFF file: @relation, @attribute, @data. What real files contain decides: names without quotes are literal up to
- * the next blank or brace (backslashes, apostrophes and percent signs included), `%` starts a comment only at the start of a line or
- * behind a complete declaration. */
+/* The header of an ARFF file: @relation, @attribute, @data. What real files contain decides: names without quotes
+ * are literal up to the next blank or brace (backslashes, apostrophes and percent signs included), `%` starts a
+ * comment only at the start of a line or behind a complete declaration. */
 #include "models/data_internal.h"
 
 #include <string.h>
@@ -34,10 +34,14 @@ static sg_status no_memory(const sg_lines *lines, sg_error *err)
 static char escaped(char c)
 {
     switch (c) {
-    case 'n': return '\n';
-    case 't': return '\t';
-    case 'r': return '\r';
-    default: return c;
+    case 'n':
+        return '\n';
+    case 't':
+        return '\t';
+    case 'r':
+        return '\r';
+    default:
+        return c;
     }
 }
 
@@ -106,8 +110,8 @@ static sg_status read_name(const sg_lines *lines, const char **at, char **out, s
 static sg_status add_value(arff_attribute *a, const sg_lines *lines, const char *at, char *value, sg_error *err)
 {
     if (sg_names_find(&a->lookup, value) >= 0) {
-        sg_status status = sg_lines_fail(lines, at, err, "value '%.60s' is declared twice for attribute '%.60s'", value,
-                                         a->name);
+        sg_status status =
+            sg_lines_fail(lines, at, err, "value '%.60s' is declared twice for attribute '%.60s'", value, a->name);
         sg_free(value);
         return status;
     }
@@ -135,8 +139,10 @@ static sg_status read_nominal(arff_attribute *a, const sg_lines *lines, const ch
             while (*p && *p != ',' && *p != '}')
                 p++;
             if (trim_back(begin, p) == begin)
-                return sg_lines_fail(lines, begin, err, *p ? "an empty value in the list of attribute '%.60s'"
-                                                           : "the list of values of attribute '%.60s' has no '}'", a->name);
+                return sg_lines_fail(lines, begin, err,
+                                     *p ? "an empty value in the list of attribute '%.60s'"
+                                        : "the list of values of attribute '%.60s' has no '}'",
+                                     a->name);
             value = sg_text_copy(begin, trim_back(begin, p));
             if (!value)
                 return no_memory(lines, err);
@@ -145,8 +151,10 @@ static sg_status read_nominal(arff_attribute *a, const sg_lines *lines, const ch
         p = skip_blanks(p);
     } while (*p == ',');
     if (*p != '}')
-        return sg_lines_fail(lines, *p ? p : brace, err, *p ? "expected ',' or '}' in the values of attribute '%.60s'"
-                                                            : "the list of values of attribute '%.60s' has no '}'", a->name);
+        return sg_lines_fail(lines, *p ? p : brace, err,
+                             *p ? "expected ',' or '}' in the values of attribute '%.60s'"
+                                : "the list of values of attribute '%.60s' has no '}'",
+                             a->name);
     *at = p + 1;
     return SG_OK;
 }
@@ -190,7 +198,8 @@ static sg_status read_type(arff_attribute *a, const sg_lines *lines, const char 
         if (!number && !string)
             return sg_lines_fail(lines, word, err,
                                  "type '%.*s' of attribute '%.60s' is not supported (numeric, real, integer, string, "
-                                 "{values} and hierarchical are)", (int)(n < 40 ? n : 40), word, a->name);
+                                 "{values} and hierarchical are)",
+                                 (int)(n < 40 ? n : 40), word, a->name);
         a->kind = number ? ARFF_NUMERIC : ARFF_STRING;
     }
     if (!at_end_or_comment(at))
@@ -246,7 +255,8 @@ static sg_status make_unique(arff_table *table, sg_notes *notes, sg_error *err)
                 sg_free(name);
                 continue;
             }
-            sg_note_add(notes, true, "%s:%lld: attribute '%s' is declared twice (first in line %lld); this one is called '%s'",
+            sg_note_add(notes, true,
+                        "%s:%lld: attribute '%s' is declared twice (first in line %lld); this one is called '%s'",
                         table->path, (long long)a->line, a->name, (long long)table->attributes[first].line, name);
             sg_free(a->name);
             a->name = name;

@@ -6,11 +6,11 @@
 
 /* Parents among the labels of a data set. */
 typedef struct sg_hierarchy {
-    int32_t *parent;             /* [n_labels], -1 at the top; NULL if the labels are flat */
-    bool close;                  /* add ancestors that are off */
+    int32_t *parent; /* [n_labels], -1 at the top; NULL if the labels are flat */
+    bool close;      /* add ancestors that are off */
 } sg_hierarchy;
 
-int32_t sg_arff_find(const arff_table *table, const char *name);           /* attribute by name, or -1; linear */
+int32_t sg_arff_find(const arff_table *table, const char *name); /* attribute by name, or -1; linear */
 /* The schema of the first table's attributes; NULL if out of memory. */
 sg_schema *sg_arff_schema(const arff_table *tables, int32_t n, int32_t n_labels, const sg_read_options *options,
                           sg_notes *notes);

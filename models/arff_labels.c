@@ -1,11 +1,13 @@
-/* Which attributes of an ARFF file are labels. Order of trust: the XML list, then --labels N, then -C N in the relation's name.
- * A wrong choice trains on labels as features without a word, so contradictions are refused, not resolved. */
+/* Which attributes of an ARFF file are labels. Order of trust: the XML list, then --labels N, then -C N in the
+ * relation's name. A wrong choice trains on labels as features without a word, so contradictions are refused, not
+ * resolved. */
 #include "models/data_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* MEKA: options stand behind the first ':' of the relation's name; -C N means the first N attributes, -C -N the last. */
+/* MEKA: options stand behind the first ':' of the relation's name; -C N means the first N attributes, -C -N the
+ * last. */
 static bool relation_count(const char *relation, int64_t *out)
 {
     const char *at = strchr(relation, ':');
@@ -24,10 +26,7 @@ static bool relation_count(const char *relation, int64_t *out)
     return false;
 }
 
-static bool in_count(int64_t index, int64_t n, int64_t count)
-{
-    return count > 0 ? index < count : index >= n + count;
-}
+static bool in_count(int64_t index, int64_t n, int64_t count) { return count > 0 ? index < count : index >= n + count; }
 
 static bool count_fits(const arff_table *table, int64_t count)
 {
@@ -78,16 +77,18 @@ static sg_status by_count(arff_table *table, const sg_read_options *options, sg_
     if (has_inside && filtered)
         return sg_fail_at(err, SG_E_DATA, table->path, 0, 0,
                           "the relation was filtered by Weka ('-weka.filters'), so its -C %lld may be wrong: say which "
-                          "attributes are labels with --labels-xml", (long long)inside);
+                          "attributes are labels with --labels-xml",
+                          (long long)inside);
     if (count != 0 && has_inside && count != inside)
         return sg_fail_at(err, SG_E_DATA, table->path, 0, 0,
-                          "--labels %lld contradicts -C %lld in the relation's name: use --labels-xml", (long long)count,
-                          (long long)inside);
+                          "--labels %lld contradicts -C %lld in the relation's name: use --labels-xml",
+                          (long long)count, (long long)inside);
     if (count == 0)
         count = inside;
     if (count == 0)
-        return sg_fail_at(err, SG_E_DATA, table->path, 0, 0,
-                          "which attributes are labels? Give --labels-xml FILE, or --labels N (first N) or -N (last N)");
+        return sg_fail_at(
+            err, SG_E_DATA, table->path, 0, 0,
+            "which attributes are labels? Give --labels-xml FILE, or --labels N (first N) or -N (last N)");
     if (!count_fits(table, count))
         return sg_fail_at(err, SG_E_DATA, table->path, 0, 0, "%lld labels, but the file has %d attributes in all",
                           llabs(count), table->n_attributes);
@@ -130,19 +131,22 @@ static sg_status label_value(arff_table *table, arff_attribute *a, const char *p
     if (a->kind == ARFF_NUMERIC)
         return SG_OK;
     if (a->kind != ARFF_NOMINAL || a->n_values > 2)
-        return sg_fail_at(err, SG_E_DATA, table->path, a->line, 0, "label '%.100s' is not binary: a label column is {0,1}, "
-                          "another pair of values, or numeric", a->name);
+        return sg_fail_at(err, SG_E_DATA, table->path, a->line, 0,
+                          "label '%.100s' is not binary: a label column is {0,1}, "
+                          "another pair of values, or numeric",
+                          a->name);
     for (int32_t v = 0; v < a->n_values; v++) {
         if (!sg_text_positive(a->values[v], positive))
             continue;
         if (a->positive >= 0)
-            return sg_fail_at(err, SG_E_DATA, table->path, a->line, 0, "both values of label '%.100s' mean \"on\"", a->name);
+            return sg_fail_at(err, SG_E_DATA, table->path, a->line, 0, "both values of label '%.100s' mean \"on\"",
+                              a->name);
         a->positive = v;
     }
     if (a->positive < 0 && a->n_values == 2)
         return sg_fail_at(err, SG_E_DATA, table->path, a->line, 0,
-                          "label '%.100s' has the values {%.40s,%.40s}: say which one means \"on\" with --positive", a->name,
-                          a->values[0], a->values[1]);
+                          "label '%.100s' has the values {%.40s,%.40s}: say which one means \"on\" with --positive",
+                          a->name, a->values[0], a->values[1]);
     return SG_OK;
 }
 
@@ -151,8 +155,9 @@ sg_status sg_arff_label_values(arff_table *table, const char *positive, sg_error
     for (int32_t i = 0; i < table->n_attributes; i++) {
         arff_attribute *a = &table->attributes[i];
         if (a->twin >= 0 && (a->label >= 0 || table->attributes[a->twin].label >= 0))
-            return sg_fail_at(err, SG_E_DATA, table->path, a->line, 0, "label '%.100s' is declared twice, first in line %lld",
-                              table->attributes[a->twin].name, (long long)table->attributes[a->twin].line);
+            return sg_fail_at(err, SG_E_DATA, table->path, a->line, 0,
+                              "label '%.100s' is declared twice, first in line %lld", table->attributes[a->twin].name,
+                              (long long)table->attributes[a->twin].line);
         if (a->label >= 0)
             SG_TRY(label_value(table, a, positive, err));
     }

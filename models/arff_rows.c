@@ -1,5 +1,5 @@
-/* The rows of an ARFF file, dense or sparse, told apart row by row. Only what differs from the sparse default is kept: in a
- * sparse row an omitted value is the number 0 or the *first declared* nominal value, whatever that means. */
+/* The rows of an ARFF file, dense or sparse, told apart row by row. Only what differs from the sparse default is
+ * kept: in a sparse row an omitted value is the number 0 or the *first declared* nominal value, whatever that means. */
 #include "models/data_internal.h"
 
 #include <math.h>
@@ -10,10 +10,10 @@ typedef struct row_reader {
     sg_lines *lines;
     sg_notes *notes;
     int32_t index_base;
-    char separator;              /* of dense rows: ',' or tab, 0 until a row shows it */
+    char separator; /* of dense rows: ',' or tab, 0 until a row shows it */
     bool warned_order, zero_seen;
-    int64_t *seen;               /* [n_attributes] row that gave the attribute a value last, plus 1 */
-    char *token;                 /* unquoted text of the current value */
+    int64_t *seen; /* [n_attributes] row that gave the attribute a value last, plus 1 */
+    char *token;   /* unquoted text of the current value */
     bool token_quoted;
 } row_reader;
 
@@ -29,8 +29,8 @@ static sg_status no_memory(const row_reader *r, sg_error *err)
     return sg_fail(err, SG_E_MEMORY, "out of memory reading %s", r->table->path);
 }
 
-/* The value that starts at *at, up to one of `stops`, a comment or the end. Numbers hold no '%', so it ends them; elsewhere it
- * is part of a text unless a blank stands before it. */
+/* The value that starts at *at, up to one of `stops`, a comment or the end. Numbers hold no '%', so it ends them;
+ * elsewhere it is part of a text unless a blank stands before it. */
 static sg_status read_token(row_reader *r, const char **at, const char *stops, bool number, sg_error *err)
 {
     const char *begin = *at;
@@ -101,7 +101,8 @@ static sg_status number_value(row_reader *r, int32_t index, const char *at, sg_e
         return sg_lines_fail(r->lines, at, err, "%.60s is too large for a 32-bit float (attribute '%.80s')", r->token,
                              a->name);
     if (a->label >= 0 && value != 0.0 && value != 1.0)
-        return sg_lines_fail(r->lines, at, err, "label '%.80s' has the value %.60s: labels are 0 or 1", a->name, r->token);
+        return sg_lines_fail(r->lines, at, err, "label '%.80s' has the value %.60s: labels are 0 or 1", a->name,
+                             r->token);
     return value == 0.0 ? SG_OK : keep(r, index, value, err);
 }
 
@@ -110,8 +111,8 @@ static sg_status nominal_value(row_reader *r, int32_t index, const char *at, sg_
     const arff_attribute *a = &r->table->attributes[index];
     int32_t value = sg_names_find(&a->lookup, r->token);
     if (value < 0)
-        return sg_lines_fail(r->lines, at, err, "'%.60s' is not a declared value of attribute '%.80s' (line %lld)", r->token,
-                             a->name, (long long)a->line);
+        return sg_lines_fail(r->lines, at, err, "'%.60s' is not a declared value of attribute '%.80s' (line %lld)",
+                             r->token, a->name, (long long)a->line);
     return value == 0 ? SG_OK : keep(r, index, (double)value, err);
 }
 
@@ -228,7 +229,8 @@ static sg_status sparse_index(row_reader *r, const char **at, int32_t *index, sg
         return sg_lines_fail(r->lines, begin, err, "index %lld is out of range: there are %d attributes%s",
                              (long long)value + r->index_base, r->table->n_attributes,
                              r->index_base == 0 && !r->zero_seen && value == r->table->n_attributes
-                                 ? ". If indices count from 1 (Clus), say --arff-index-base 1" : ", counted from 0");
+                                 ? ". If indices count from 1 (Clus), say --arff-index-base 1"
+                                 : ", counted from 0");
     *index = (int32_t)value;
     *at = skip_blanks(end);
     return SG_OK;
@@ -326,7 +328,8 @@ sg_status sg_arff_rows(arff_table *table, sg_lines *lines, int32_t index_base, s
     r.seen = sg_calloc(table->n_attributes, sizeof *r.seen);
     sg_status status = r.seen ? read_all(&r, err) : no_memory(&r, err);
     if (status == SG_OK && table->rows == 0)
-        status = sg_fail_at(err, SG_E_DATA, table->path, sg_lines_number(lines), 0, "the file has no rows behind @data");
+        status =
+            sg_fail_at(err, SG_E_DATA, table->path, sg_lines_number(lines), 0, "the file has no rows behind @data");
     sg_free(r.token);
     sg_free(r.seen);
     return status;

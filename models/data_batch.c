@@ -23,7 +23,7 @@ static int descending(const void *a, const void *b)
 int64_t sg_dataset_max_nnz(const sg_dataset *d, int64_t batch)
 {
     int64_t *size = sg_calloc(d->rows > 0 ? d->rows : 1, sizeof *size), total = 0;
-    if (!size)                   /* no memory to look: the bound that always holds */
+    if (!size) /* no memory to look: the bound that always holds */
         return batch * d->features > 0 ? batch * d->features : 1;
     for (int64_t r = 0; r < d->rows; r++)
         size[r] = row_nnz(d, r);
@@ -40,7 +40,8 @@ sg_status sg_batch_new(sg_batch **out, const sg_dataset *data, int64_t rows, int
     int64_t cells, targets;
     if (rows < 1 || capacity < 0 || capacity > INT32_MAX || data->features > INT32_MAX ||
         !sg_mul_ok(rows, data->features, &cells) || !sg_mul_ok(rows, data->labels, &targets))
-        return sg_fail(err, SG_E_ARGUMENT, "a batch of %lld rows with %lld non-zeros", (long long)rows, (long long)capacity);
+        return sg_fail(err, SG_E_ARGUMENT, "a batch of %lld rows with %lld non-zeros", (long long)rows,
+                       (long long)capacity);
     sg_batch *b = sg_calloc(1, sizeof *b);
     if (!b)
         return sg_fail(err, SG_E_MEMORY, "out of memory for a batch");
@@ -125,8 +126,8 @@ static int64_t append_row(const sg_dataset *d, int64_t r, int64_t at, sg_batch *
     return at;
 }
 
-/* Counting sort of the non-zeros by column; rows stay ascending within a column. t_indptr[j + 1] first holds the start of
- * column j and moves to its end as the column fills. */
+/* Counting sort of the non-zeros by column; rows stay ascending within a column. t_indptr[j + 1] first holds the
+ * start of column j and moves to its end as the column fills. */
 static void transpose(sg_batch *b, int64_t nnz)
 {
     memset(b->t_indptr, 0, (size_t)(b->features + 1) * sizeof *b->t_indptr);

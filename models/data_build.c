@@ -266,10 +266,7 @@ void sg_dataset_free(sg_dataset *d)
     sg_free(d);
 }
 
-bool sg_dataset_has_label(const sg_dataset *d, int64_t row)
-{
-    return d->label_indptr[row + 1] > d->label_indptr[row];
-}
+bool sg_dataset_has_label(const sg_dataset *d, int64_t row) { return d->label_indptr[row + 1] > d->label_indptr[row]; }
 
 static bool copy_row(sg_builder *b, const sg_dataset *d, int64_t r)
 {
@@ -282,7 +279,8 @@ static bool copy_row(sg_builder *b, const sg_dataset *d, int64_t r)
             ok = sg_builder_value(b, (int32_t)j, d->dense[r * d->features + j]);
     for (int64_t i = d->label_indptr[r]; ok && i < d->label_indptr[r + 1]; i++)
         ok = sg_builder_label(b, d->label_index[i]);
-    for (int64_t i = d->unknown_indptr ? d->unknown_indptr[r] : 0; ok && d->unknown_indptr && i < d->unknown_indptr[r + 1]; i++)
+    for (int64_t i = d->unknown_indptr ? d->unknown_indptr[r] : 0;
+         ok && d->unknown_indptr && i < d->unknown_indptr[r + 1]; i++)
         ok = sg_builder_unknown(b, d->unknown_index[i]);
     return ok && sg_builder_row(b, d->source_file[r], d->source_line[r], d->weights ? d->weights[r] : 1.0f, NULL);
 }
@@ -307,7 +305,7 @@ sg_status sg_dataset_subset(sg_dataset **out, const sg_dataset *d, const int64_t
     }
     b.data->has_labels = d->has_labels;
     b.data->source_sparse = d->source_sparse;
-    b.features = d->features;    /* preprocessing may have added features since the schema was made */
+    b.features = d->features; /* preprocessing may have added features since the schema was made */
     return sg_builder_finish(&b, schema, d->sparse ? SG_LAYOUT_SPARSE : SG_LAYOUT_DENSE, out, err);
 }
 

@@ -38,10 +38,18 @@ sg_dataset_info sg_dataset_describe(const sg_dataset *d)
 {
     const sg_schema *s = d->schema;
     sg_dataset_info info = {
-        .format = s->format, .source_sparse = d->source_sparse, .sparse = d->sparse, .rows = d->rows,
-        .attributes = s->n_columns, .features = d->features, .labels = d->labels, .missing_features = d->source_missing,
-        .unknown_labels = d->unknown_indptr ? d->unknown_indptr[d->rows] : 0, .relation = s->relation,
-        .first_label = d->labels ? s->label_names[0] : "", .last_label = d->labels ? s->label_names[d->labels - 1] : "",
+        .format = s->format,
+        .source_sparse = d->source_sparse,
+        .sparse = d->sparse,
+        .rows = d->rows,
+        .attributes = s->n_columns,
+        .features = d->features,
+        .labels = d->labels,
+        .missing_features = d->source_missing,
+        .unknown_labels = d->unknown_indptr ? d->unknown_indptr[d->rows] : 0,
+        .relation = s->relation,
+        .first_label = d->labels ? s->label_names[0] : "",
+        .last_label = d->labels ? s->label_names[d->labels - 1] : "",
     };
     count_columns(&info, s);
     for (int64_t r = 0; r < d->rows; r++)

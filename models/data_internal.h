@@ -1,5 +1,5 @@
-/* data_internal.h - what the readers of data sets share: files as lines, growing arrays, name tables, the table an ARFF file
- * is parsed into, and the builder that rows are added to. */
+/* data_internal.h - what the readers of data sets share: files as lines, growing arrays, name tables, the table an
+ * ARFF file is parsed into, and the builder that rows are added to. */
 #ifndef SG_MODELS_DATA_INTERNAL_H
 #define SG_MODELS_DATA_INTERNAL_H
 
@@ -14,11 +14,11 @@
 bool sg_grow(void *array, int64_t *capacity, int64_t need, size_t item);
 
 /* ---- text */
-bool sg_is_blank(char c);                                  /* space or tab */
-char *sg_text_copy(const char *begin, const char *end);    /* NULL if out of memory */
+bool sg_is_blank(char c);                               /* space or tab */
+char *sg_text_copy(const char *begin, const char *end); /* NULL if out of memory */
 /* A finite decimal number that fills [begin, end) exactly: no hexadecimal, no nan, no inf, no locale. */
 bool sg_text_number(const char *begin, const char *end, double *out);
-bool sg_text_integer(const char *begin, const char *end, int64_t *out);    /* optional sign, digits */
+bool sg_text_integer(const char *begin, const char *end, int64_t *out); /* optional sign, digits */
 /* Does the text mean "on": 1 (also 1.0), yes, true, t in any case; or exactly `positive` if that is given. */
 bool sg_text_positive(const char *text, const char *positive);
 /* "%.9g" or shorter if fewer digits give the same float. */
@@ -30,8 +30,8 @@ typedef struct sg_names {
     const char **key;
     int32_t *index;
 } sg_names;
-bool sg_names_add(sg_names *names, const char *key, int32_t index);        /* false: out of memory */
-int32_t sg_names_find(const sg_names *names, const char *key);             /* -1 if absent */
+bool sg_names_add(sg_names *names, const char *key, int32_t index); /* false: out of memory */
+int32_t sg_names_find(const sg_names *names, const char *key);      /* -1 if absent */
 void sg_names_free(sg_names *names);
 
 /* ---- notes of a reading: warnings and notices, shown by the program */
@@ -49,7 +49,7 @@ typedef struct sg_lines sg_lines;
 sg_status sg_lines_open(sg_lines **out, const char *path, sg_notes *notes, sg_error *err);
 /* Next line, NUL-terminated, valid until the next call; *text = NULL at the end of the file. */
 sg_status sg_lines_next(sg_lines *lines, char **text, int64_t *length, sg_error *err);
-int64_t sg_lines_number(const sg_lines *lines);            /* of the line read last, from 1 */
+int64_t sg_lines_number(const sg_lines *lines); /* of the line read last, from 1 */
 const char *sg_lines_path(const sg_lines *lines);
 void sg_lines_close(sg_lines *lines);
 /* A place in the current line: `at` points into it. Returns the status. */
@@ -60,7 +60,7 @@ typedef struct sg_label_list {
     int32_t count;
     int64_t capacity;
     char **name;
-    int32_t *parent;             /* index into name; -1 at the top */
+    int32_t *parent; /* index into name; -1 at the top */
     int64_t *line;
 } sg_label_list;
 sg_status sg_mulan_read(sg_label_list *out, const char *path, sg_notes *notes, sg_error *err);
@@ -72,27 +72,27 @@ typedef enum arff_kind { ARFF_NUMERIC, ARFF_NOMINAL, ARFF_STRING, ARFF_HIERARCHI
 typedef struct arff_attribute {
     char *name;
     arff_kind kind;
-    int32_t n_values;            /* nominal values, or classes of a hierarchy */
+    int32_t n_values; /* nominal values, or classes of a hierarchy */
     int64_t values_capacity;
     char **values;
     sg_names lookup;
     int64_t line;
-    int32_t twin;                /* earlier attribute that was declared with the same name, or -1 */
-    int32_t label;               /* label number, or -1 */
-    int32_t positive;            /* nominal label: the value that is "on"; -1: none of them */
+    int32_t twin;     /* earlier attribute that was declared with the same name, or -1 */
+    int32_t label;    /* label number, or -1 */
+    int32_t positive; /* nominal label: the value that is "on"; -1: none of them */
 } arff_attribute;
 
-/* Rows keep only what differs from the sparse default (number 0, first nominal value), so that dense and sparse rows are the
- * same thing from here on. Missing values are NaN. */
+/* Rows keep only what differs from the sparse default (number 0, first nominal value), so that dense and sparse rows
+ * are the same thing from here on. Missing values are NaN. */
 typedef struct arff_table {
-    const char *path;            /* the caller's; set before the header is read */
+    const char *path; /* the caller's; set before the header is read */
     char *relation;
     int32_t n_attributes;
     int64_t attributes_capacity;
     arff_attribute *attributes;
-    int32_t hierarchy;           /* attribute of kind hierarchical, or -1 */
+    int32_t hierarchy; /* attribute of kind hierarchical, or -1 */
     int64_t rows;
-    bool sparse;                 /* some row was sparse */
+    bool sparse; /* some row was sparse */
     int64_t *indptr, indptr_capacity;
     int64_t *lines, lines_capacity;
     float *weights;
@@ -102,7 +102,7 @@ typedef struct arff_table {
     int64_t cell_attribute_capacity;
     double *cell_value;
     int64_t cell_value_capacity, cells;
-    int64_t *class_indptr, class_indptr_capacity;          /* hierarchy: classes of a row, -1 for '?' */
+    int64_t *class_indptr, class_indptr_capacity; /* hierarchy: classes of a row, -1 for '?' */
     int32_t *class_index;
     int64_t class_index_capacity, classes;
 } arff_table;
@@ -110,7 +110,8 @@ typedef struct arff_table {
 sg_status sg_arff_header(arff_table *table, sg_lines *lines, sg_notes *notes, sg_error *err);
 sg_status sg_arff_rows(arff_table *table, sg_lines *lines, int32_t index_base, sg_notes *notes, sg_error *err);
 void sg_arff_free(arff_table *table);
-/* Scan a quoted text that starts at *at (the quote); *at is left behind the closing quote. NULL in *out: out of memory. */
+/* Scan a quoted text that starts at *at (the quote); *at is left behind the closing quote. NULL in *out: out of
+ * memory. */
 bool sg_arff_quoted(const char **at, char **out);
 
 /* Decide which attributes are labels and set attribute.label, in attribute order. `list` (may be NULL) is the XML's. */
@@ -123,12 +124,12 @@ sg_status sg_arff_label_values(arff_table *table, const char *positive, sg_error
 typedef struct sg_builder {
     sg_dataset *data;
     sg_notes notes;
-    int64_t row_begin, label_begin, unknown_begin;         /* where the open row starts */
+    int64_t row_begin, label_begin, unknown_begin; /* where the open row starts */
     int64_t nnz, on, unknown;
     int64_t indptr_capacity, columns_capacity, values_capacity, label_indptr_capacity, label_capacity;
     int64_t unknown_indptr_capacity, unknown_capacity, weights_capacity, file_capacity, line_capacity;
     bool weighted;
-    int64_t features;            /* if not 0: number of features, instead of the schema's */
+    int64_t features; /* if not 0: number of features, instead of the schema's */
 } sg_builder;
 bool sg_builder_init(sg_builder *b, const char *const *paths, int32_t n);
 bool sg_builder_value(sg_builder *b, int32_t column, float value);
@@ -141,7 +142,7 @@ sg_status sg_builder_finish(sg_builder *b, sg_schema *schema, sg_data_layout lay
 void sg_builder_free(sg_builder *b);
 
 sg_schema *sg_schema_new(int64_t n_columns, int64_t n_labels);
-sg_preprocess *sg_preprocess_new(int64_t n_in, int64_t n_out);             /* zeroed; NULL if out of memory */
+sg_preprocess *sg_preprocess_new(int64_t n_in, int64_t n_out); /* zeroed; NULL if out of memory */
 /* Switch between the dense and the sparse form of the features. */
 bool sg_dataset_make_dense(sg_dataset *data);
 bool sg_dataset_make_sparse(sg_dataset *data);

@@ -1,5 +1,6 @@
-/* Files as lines. gzread takes plain and compressed files alike; everything that can be wrong with the bytes (truncated or
- * damaged compression, pointers of Git LFS in place of data, other encodings, NUL bytes) is found here, with its place. */
+/* Files as lines. gzread takes plain and compressed files alike; everything that can be wrong with the bytes
+ * (truncated or damaged compression, pointers of Git LFS in place of data, other encodings, NUL bytes) is found
+ * here, with its place. */
 #include "models/data_internal.h"
 
 #include <string.h>
@@ -10,12 +11,12 @@ struct sg_lines {
     gzFile file;
     char *path;
     sg_notes *notes;
-    char *buffer;                /* bytes read and not yet handed out: [begin, end) */
+    char *buffer; /* bytes read and not yet handed out: [begin, end) */
     int64_t capacity, begin, end, total;
     bool at_end, latin1;
     int64_t number;
-    char *line;                  /* start of the current line */
-    char *converted;             /* the line in UTF-8 if the file is Latin-1 */
+    char *line;      /* start of the current line */
+    char *converted; /* the line in UTF-8 if the file is Latin-1 */
     int64_t converted_capacity;
 };
 
@@ -76,7 +77,8 @@ static sg_status check_start(sg_lines *lines, sg_error *err)
         return sg_fail_at(err, SG_E_DATA, lines->path, 1, 1,
                           "this is a Git LFS pointer, not the data: fetch the file with `git lfs pull`");
     if (has_suffix(lines->path, ".gz") && gzdirect(lines->file))
-        return sg_fail_at(err, SG_E_DATA, lines->path, 0, 0, "the name ends in .gz, but the file is not compressed by gzip");
+        return sg_fail_at(err, SG_E_DATA, lines->path, 0, 0,
+                          "the name ends in .gz, but the file is not compressed by gzip");
     if (n >= 3 && memcmp(at, "\xef\xbb\xbf", 3) == 0)
         lines->begin = 3;
     if (n >= 2 && (memcmp(at, "\xff\xfe", 2) == 0 || memcmp(at, "\xfe\xff", 2) == 0))
@@ -202,15 +204,9 @@ sg_status sg_lines_next(sg_lines *lines, char **text, int64_t *length, sg_error 
     return SG_OK;
 }
 
-int64_t sg_lines_number(const sg_lines *lines)
-{
-    return lines->number;
-}
+int64_t sg_lines_number(const sg_lines *lines) { return lines->number; }
 
-const char *sg_lines_path(const sg_lines *lines)
-{
-    return lines->path;
-}
+const char *sg_lines_path(const sg_lines *lines) { return lines->path; }
 
 sg_status sg_lines_fail(const sg_lines *lines, const char *at, sg_error *err, const char *fmt, ...)
 {

@@ -3,10 +3,7 @@
 
 #include <string.h>
 
-sg_read_options sg_read_options_default(void)
-{
-    return (sg_read_options){.index_base = -1};
-}
+sg_read_options sg_read_options_default(void) { return (sg_read_options){.index_base = -1}; }
 
 static bool name_has(const char *path, const char *suffix)
 {

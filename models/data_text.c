@@ -27,10 +27,7 @@ bool sg_grow(void *array, int64_t *capacity, int64_t need, size_t item)
     return true;
 }
 
-bool sg_is_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
+bool sg_is_blank(char c) { return c == ' ' || c == '\t'; }
 
 char *sg_text_copy(const char *begin, const char *end)
 {
@@ -77,8 +74,9 @@ static bool is_decimal(const char *at, const char *end)
     return at == end;
 }
 
-/* strtod follows the locale, whose decimal point may be a comma. Plain decimals of few digits, nearly all of them, are exact as
- * integer / power of ten (both below 2^53 and 10^22); the rest goes through strtod with the point replaced. */
+/* strtod follows the locale, whose decimal point may be a comma. Plain decimals of few digits, nearly all of them,
+ * are exact as integer / power of ten (both below 2^53 and 10^22); the rest goes through strtod with the point
+ * replaced. */
 static bool short_decimal(const char *at, const char *end, double *out)
 {
     static const double power[] = {1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};

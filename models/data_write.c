@@ -10,7 +10,8 @@ typedef struct writer {
     gzFile file;
 } writer;
 
-/* In quotes if anything in it could end or change a name: blanks, commas, quotes, braces, percent signs, backslashes. */
+/* In quotes if anything in it could end or change a name: blanks, commas, quotes, braces, percent signs,
+ * backslashes. */
 static void put_name(gzFile file, const char *name)
 {
     if (*name && !strpbrk(name, " \t,'\"{}%\\\n\r")) {
@@ -162,7 +163,9 @@ static sg_status check(const sg_dataset *d, sg_data_format format, sg_error *err
         return SG_OK;
     if (d->missing || d->unknown_indptr || d->weights)
         return sg_fail(err, SG_E_DATA, "%s cannot hold %s: write ARFF", sg_data_format_name(format),
-                       d->missing ? "missing values" : d->weights ? "instance weights" : "unknown labels");
+                       d->missing   ? "missing values"
+                       : d->weights ? "instance weights"
+                                    : "unknown labels");
     return SG_OK;
 }
 

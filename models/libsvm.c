@@ -1,6 +1,6 @@
-/* Multi-label LIBSVM rows, `l1,l2 index:value ...`, and files of the extreme classification repository, which are the same with a
- * header `rows features labels`. The index base belongs to the data set and is never guessed: two files guessed apart would
- * disagree. */
+/* Multi-label LIBSVM rows, `l1,l2 index:value ...`, and files of the extreme classification repository, which are
+ * the same with a header `rows features labels`. The index base belongs to the data set and is never guessed: two
+ * files guessed apart would disagree. */
 #include "models/data_internal.h"
 
 #include <ctype.h>
@@ -13,15 +13,15 @@ typedef struct svm_reader {
     sg_lines *lines;
     int32_t file;
     int32_t base;
-    int64_t header_rows, header_features, header_labels;   /* -1 without header */
-    int64_t features;            /* largest index so far + 1 */
-    sg_names labels;             /* label text -> number, by first appearance (or by the schema) */
+    int64_t header_rows, header_features, header_labels; /* -1 without header */
+    int64_t features;                                    /* largest index so far + 1 */
+    sg_names labels; /* label text -> number, by first appearance (or by the schema) */
     char **label_text;
     int64_t label_capacity;
     int32_t n_labels;
-    bool numeric;                /* all labels so far are whole numbers */
+    bool numeric; /* all labels so far are whole numbers */
     bool warned_qid, warned_label;
-    int64_t dropped;             /* values of features that the schema does not have */
+    int64_t dropped; /* values of features that the schema does not have */
 } svm_reader;
 
 static sg_status no_memory(const svm_reader *r, sg_error *err)
@@ -89,10 +89,7 @@ static const char *skip_space(const char *at)
     return at;
 }
 
-static bool has_colon(const char *begin, const char *end)
-{
-    return memchr(begin, ':', (size_t)(end - begin)) != NULL;
-}
+static bool has_colon(const char *begin, const char *end) { return memchr(begin, ':', (size_t)(end - begin)) != NULL; }
 
 /* The label field: text between commas; a blank behind a comma is allowed (LSHTC), a comma at the end is not. */
 static sg_status read_labels(svm_reader *r, const char **at, sg_error *err)
@@ -121,16 +118,18 @@ static sg_status take_feature(svm_reader *r, const char *begin, const char *colo
     int64_t index;
     double value;
     if (!isdigit((unsigned char)*begin) || !sg_text_integer(begin, colon, &index))
-        return sg_lines_fail(r->lines, begin, err, "'%.*s' is not a feature index", (int)(colon - begin < 40 ? colon - begin : 40),
-                             begin);
+        return sg_lines_fail(r->lines, begin, err, "'%.*s' is not a feature index",
+                             (int)(colon - begin < 40 ? colon - begin : 40), begin);
     if (!sg_text_number(colon + 1, end, &value) || fabs(value) > 3.402823e38)
         return sg_lines_fail(r->lines, colon + 1, err, "'%.*s' is not a number",
                              (int)(end - colon - 1 < 40 ? end - colon - 1 : 40), colon + 1);
     index -= r->base;
     if (index < 0)
-        return sg_lines_fail(r->lines, begin, err, "feature index 0, but indices count from 1 (--index-base 0 changes that)");
-    int64_t limit = r->header_features >= 0 ? r->header_features : r->options->features ? r->options->features
-                                                                                        : SG_MAX_COLUMNS;
+        return sg_lines_fail(r->lines, begin, err,
+                             "feature index 0, but indices count from 1 (--index-base 0 changes that)");
+    int64_t limit = r->header_features >= 0 ? r->header_features
+                    : r->options->features  ? r->options->features
+                                            : SG_MAX_COLUMNS;
     if (index >= limit)
         return sg_lines_fail(r->lines, begin, err, "feature index %lld is too large: there are %lld features, from %d",
                              (long long)index + r->base, (long long)limit, r->base);
@@ -148,8 +147,8 @@ static sg_status read_features(svm_reader *r, const char *at, sg_error *err)
     for (at = skip_space(at); *at; at = skip_space(at)) {
         const char *end = word_end(at), *colon = memchr(at, ':', (size_t)(end - at));
         if (!colon)
-            return sg_lines_fail(r->lines, at, err, "expected index:value, found '%.*s'", (int)(end - at < 40 ? end - at : 40),
-                                 at);
+            return sg_lines_fail(r->lines, at, err, "expected index:value, found '%.*s'",
+                                 (int)(end - at < 40 ? end - at : 40), at);
         if (colon - at == 3 && memcmp(at, "qid", 3) == 0) {
             if (!r->warned_qid)
                 sg_note_add(&r->builder.notes, true, "%s:%lld: qid is ignored", sg_lines_path(r->lines),
@@ -171,11 +170,12 @@ static sg_status close_row(svm_reader *r, sg_error *err)
     if (!sg_builder_row(b, r->file, sg_lines_number(r->lines), 1.0f, &repeated))
         return no_memory(r, err);
     if (repeated >= 0)
-        return sg_lines_fail(r->lines, NULL, err, "feature index %lld stands twice in the row", (long long)repeated + r->base);
+        return sg_lines_fail(r->lines, NULL, err, "feature index %lld stands twice in the row",
+                             (long long)repeated + r->base);
     if (b->data->label_indptr[row + 1] - b->data->label_indptr[row] != given && !r->warned_label) {
         r->warned_label = true;
-        sg_note_add(&b->notes, true, "%s:%lld: a label stands twice in the row and counts once", sg_lines_path(r->lines),
-                    (long long)sg_lines_number(r->lines));
+        sg_note_add(&b->notes, true, "%s:%lld: a label stands twice in the row and counts once",
+                    sg_lines_path(r->lines), (long long)sg_lines_number(r->lines));
     }
     return SG_OK;
 }
@@ -190,7 +190,8 @@ static sg_status read_row(svm_reader *r, char *text, sg_error *err)
         if (comment)
             return SG_OK;
         if (!r->options->keep_blank)
-            return sg_lines_fail(r->lines, text, err, "a blank line (--keep-blank makes it a row without labels and features)");
+            return sg_lines_fail(r->lines, text, err,
+                                 "a blank line (--keep-blank makes it a row without labels and features)");
         return close_row(r, err);
     }
     if (at == text && !has_colon(at, word_end(at)))
@@ -218,8 +219,9 @@ static sg_status check_header(svm_reader *r, const int64_t h[3], sg_error *err)
         return sg_lines_fail(r->lines, NULL, err, "a header with %lld features and %lld labels", (long long)h[1],
                              (long long)h[2]);
     if (r->header_features >= 0 && (h[1] != r->header_features || h[2] != r->header_labels))
-        return sg_lines_fail(r->lines, NULL, err, "the header says %lld features and %lld labels, the first file %lld and %lld",
-                             (long long)h[1], (long long)h[2], (long long)r->header_features, (long long)r->header_labels);
+        return sg_lines_fail(
+            r->lines, NULL, err, "the header says %lld features and %lld labels, the first file %lld and %lld",
+            (long long)h[1], (long long)h[2], (long long)r->header_features, (long long)r->header_labels);
     r->header_rows = h[0];
     r->header_features = h[1];
     r->header_labels = h[2];
@@ -239,7 +241,8 @@ static sg_status read_start(svm_reader *r, sg_error *err)
         return sg_lines_fail(r->lines, text, err, "expected a header `rows features labels`%s",
                              two ? "; separate label and feature files (two numbers) are not supported" : "");
     if (!header && r->file > 0 && r->header_features >= 0)
-        return sg_lines_fail(r->lines, text, err, "the first file has a header `rows features labels`, this one has none");
+        return sg_lines_fail(r->lines, text, err,
+                             "the first file has a header `rows features labels`, this one has none");
     r->base = r->options->index_base >= 0 ? r->options->index_base : header ? 0 : 1;
     if (r->options->schema && r->options->index_base < 0)
         r->base = r->options->schema->index_base;
@@ -328,17 +331,19 @@ static sg_schema *make_schema(svm_reader *r, int64_t features, int64_t n_labels)
 static sg_status make_dataset(svm_reader *r, sg_dataset **out, sg_error *err)
 {
     const sg_schema *given = r->options->schema;
-    int64_t features = r->header_features >= 0 ? r->header_features : r->options->features > 0 ? r->options->features
-                                                                                               : r->features;
+    int64_t features = r->header_features >= 0    ? r->header_features
+                       : r->options->features > 0 ? r->options->features
+                                                  : r->features;
     int64_t n_labels = r->n_labels;
     const char *path = r->builder.data->files[0];
     if (!given)
         SG_TRY(number_labels(r, &n_labels, err));
     if (!given && (features < 1 || n_labels < 1))
-        return sg_fail_at(err, SG_E_DATA, path, 0, 0, "the file has no %s at all", features < 1 ? "features" : "labels");
+        return sg_fail_at(err, SG_E_DATA, path, 0, 0, "the file has no %s at all",
+                          features < 1 ? "features" : "labels");
     if (r->dropped)
-        sg_note_add(&r->builder.notes, true, "%s: %lld values of features that the model does not know were ignored", path,
-                    (long long)r->dropped);
+        sg_note_add(&r->builder.notes, true, "%s: %lld values of features that the model does not know were ignored",
+                    path, (long long)r->dropped);
     sort_labels(r->builder.data);
     sg_schema *schema = given ? sg_schema_copy(given) : make_schema(r, features, n_labels);
     if (!schema)

@@ -1,4 +1,5 @@
-/* Metrics of multi-label predictions. The conventions at empty sets and ties change the numbers, so they are in the names. */
+/* Metrics of multi-label predictions. The conventions at empty sets and ties change the numbers, so they are in the
+ * names. */
 #include "models/models.h"
 
 #include <math.h>
@@ -11,10 +12,7 @@ typedef struct table {
     const float *thresholds;
 } table;
 
-static bool is_known(const table *t, int64_t cell)
-{
-    return !t->known || t->known[cell] >= 0.5f;
-}
+static bool is_known(const table *t, int64_t cell) { return !t->known || t->known[cell] >= 0.5f; }
 
 /* NaN is below every threshold: a diverged net predicts nothing. */
 static bool is_predicted(const table *t, int64_t cell, int64_t label)

@@ -14,7 +14,7 @@ typedef struct xml_reader {
     sg_error *err;
     sg_status status;
     int32_t depth;
-    int32_t open[MAX_DEPTH];     /* label at each depth; -1: the root element */
+    int32_t open[MAX_DEPTH]; /* label at each depth; -1: the root element */
 } xml_reader;
 
 static void stop(xml_reader *r, sg_status status, const char *fmt, const char *what)
@@ -69,8 +69,10 @@ static void XMLCALL on_start(void *user, const XML_Char *element, const XML_Char
         return;
     const char *expected = r->depth == 0 ? "labels" : "label";
     if (strcmp(local_name(element), expected) != 0) {
-        stop(r, SG_E_DATA, r->depth == 0 ? "expected the element <labels>, found <%.60s>"
-                                         : "expected the element <label>, found <%.60s>", element);
+        stop(r, SG_E_DATA,
+             r->depth == 0 ? "expected the element <labels>, found <%.60s>"
+                           : "expected the element <label>, found <%.60s>",
+             element);
         return;
     }
     if (r->depth == MAX_DEPTH - 1) {

@@ -60,7 +60,7 @@ static void observe(moments *m, double x)
 /* Squares around the mean in a second pass: sums of squares lose all digits for features like 1e6 + small. */
 typedef struct pass {
     moments *m;
-    const double *mean;          /* NULL in the first pass */
+    const double *mean; /* NULL in the first pass */
 } pass;
 
 static void visit(const pass *p, int64_t j, double x)
@@ -108,7 +108,8 @@ static void add_zero_squares(moments *m, const double *mean, const sg_dataset *d
         m[j].squares += (double)(n - stored[j]) * mean[j] * mean[j];
 }
 
-/* Missing values count as what fills them. With the mean as filling, mean and extremes stay and the deviation shrinks. */
+/* Missing values count as what fills them. With the mean as filling, mean and extremes stay and the deviation
+ * shrinks. */
 static void scale_feature(sg_preprocess *p, int64_t j, const moments *m, double mean)
 {
     double fill = p->fill[j], n = (double)(m->present + m->missing), missing = (double)m->missing;
@@ -170,7 +171,8 @@ void sg_preprocess_free(sg_preprocess *p)
     sg_free(p);
 }
 
-static sg_preprocess *fit(const sg_dataset *d, const moments *m, const double *mean, sg_impute impute, sg_scaling scaling)
+static sg_preprocess *fit(const sg_dataset *d, const moments *m, const double *mean, sg_impute impute,
+                          sg_scaling scaling)
 {
     int64_t flagged = 0;
     for (int64_t j = 0; j < d->features && impute == SG_IMPUTE_INDICATOR; j++)
@@ -219,8 +221,9 @@ sg_status sg_preprocess_fit(sg_preprocess **out, const sg_dataset *d, const int6
     sg_free(m);
     sg_free(mean);
     sg_free(stored);
-    return *out ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory for the statistics of %lld features",
-                                  (long long)d->features);
+    return *out
+               ? SG_OK
+               : sg_fail(err, SG_E_MEMORY, "out of memory for the statistics of %lld features", (long long)d->features);
 }
 
 /* Sparse stays sparse if zero maps to zero: no offset among the features that keep a scale. */

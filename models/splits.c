@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define LEFT_OUT 3               /* beside the numbers of sg_part */
+#define LEFT_OUT 3 /* beside the numbers of sg_part */
 
 static const char *const part_name[] = {"train", "validation", "test", "-"};
 
@@ -80,9 +80,10 @@ static sg_status read_parts(sg_lines *lines, int64_t rows, signed char *part, sg
     }
     for (int64_t r = 0; r < rows; r++)
         if (part[r] < 0)
-            return sg_fail_at(err, SG_E_DATA, sg_lines_path(lines), 0, 0,
-                              "row %lld has no part (the data set has %lld rows): does the file belong to this data set?",
-                              (long long)r, (long long)rows);
+            return sg_fail_at(
+                err, SG_E_DATA, sg_lines_path(lines), 0, 0,
+                "row %lld has no part (the data set has %lld rows): does the file belong to this data set?",
+                (long long)r, (long long)rows);
     return SG_OK;
 }
 
@@ -132,28 +133,26 @@ sg_status sg_split_write(const sg_split *split, const sg_dataset *d, const char 
     return SG_OK;
 }
 
-/* ------------------------------------------------------------------------------------------ iterative stratification */
+/* ------------------------------------------------------------------------------------------ iterative
+ * stratification */
 
-/* Sechidis, Tsoumakas and Vlahavas (2011), algorithm 1: take the label with the fewest rows left and hand each of its rows to
- * the part that still wants this label most, ties to the part that wants rows most, further ties at random. So rare labels
- * are spread while there is still a choice. */
+/* Sechidis, Tsoumakas and Vlahavas (2011), algorithm 1: take the label with the fewest rows left and hand each of
+ * its rows to the part that still wants this label most, ties to the part that wants rows most, further ties at
+ * random. So rare labels are spread while there is still a choice. */
 typedef struct stratifier {
     const sg_dataset *d;
     int64_t n;
     const int64_t *rows;
-    double want[3];              /* rows each part still wants */
-    double *want_label;          /* [labels][3] */
-    int64_t *left;               /* [labels] rows left that have the label */
-    int64_t *label_indptr;       /* rows of each label, as positions in `rows` */
+    double want[3];        /* rows each part still wants */
+    double *want_label;    /* [labels][3] */
+    int64_t *left;         /* [labels] rows left that have the label */
+    int64_t *label_indptr; /* rows of each label, as positions in `rows` */
     int64_t *label_rows;
-    signed char *part;           /* [n] -1: not handed out */
+    signed char *part; /* [n] -1: not handed out */
     uint64_t seed, draws;
 } stratifier;
 
-static uint64_t draw(stratifier *s)
-{
-    return sg_mix64(s->seed + 0x9e3779b97f4a7c15u * ++s->draws);
-}
+static uint64_t draw(stratifier *s) { return sg_mix64(s->seed + 0x9e3779b97f4a7c15u * ++s->draws); }
 
 static bool prepare(stratifier *s, const double shares[3])
 {
@@ -283,8 +282,8 @@ sg_status sg_split_stratified(sg_split *out, const sg_dataset *d, const double s
     *out = (sg_split){0};
     double sum = shares[0] + shares[1] + shares[2];
     if (!(shares[0] >= 0 && shares[1] >= 0 && shares[2] >= 0 && sum > 0.999999 && sum < 1.000001))
-        return sg_fail(err, SG_E_CONFIG, "the shares of a split are not negative and sum to 1, not %g + %g + %g", shares[0],
-                       shares[1], shares[2]);
+        return sg_fail(err, SG_E_CONFIG, "the shares of a split are not negative and sum to 1, not %g + %g + %g",
+                       shares[0], shares[1], shares[2]);
     signed char *part = sg_calloc(d->rows + 1, sizeof *part);
     sg_status status = part ? stratify_part(d, part, SG_TRAIN, shares, seed, err)
                             : sg_fail(err, SG_E_MEMORY, "out of memory splitting %lld rows", (long long)d->rows);
@@ -294,8 +293,8 @@ sg_status sg_split_stratified(sg_split *out, const sg_dataset *d, const double s
     return status;
 }
 
-sg_status sg_split_by_file(sg_split *out, const sg_dataset *d, int32_t n_train, int32_t n_validation, double dev_fraction,
-                           uint64_t seed, sg_error *err)
+sg_status sg_split_by_file(sg_split *out, const sg_dataset *d, int32_t n_train, int32_t n_validation,
+                           double dev_fraction, uint64_t seed, sg_error *err)
 {
     *out = (sg_split){0};
     if (!(dev_fraction >= 0 && dev_fraction < 1))

@@ -46,16 +46,14 @@ static bool on(const sg_dataset *d, int64_t row, int32_t label)
 
 static bool unknown(const sg_dataset *d, int64_t row, int32_t label)
 {
-    for (int64_t i = d->unknown_indptr ? d->unknown_indptr[row] : 0; d->unknown_indptr && i < d->unknown_indptr[row + 1]; i++)
+    for (int64_t i = d->unknown_indptr ? d->unknown_indptr[row] : 0;
+         d->unknown_indptr && i < d->unknown_indptr[row + 1]; i++)
         if (d->unknown_index[i] == label)
             return true;
     return false;
 }
 
-static float x(const sg_dataset *d, int64_t row, int64_t feature)
-{
-    return d->dense[row * d->features + feature];
-}
+static float x(const sg_dataset *d, int64_t row, int64_t feature) { return d->dense[row * d->features + feature]; }
 
 #define HEAD "@relation t\n@attribute a numeric\n@attribute b real\n@attribute y {0,1}\n@data\n"
 
@@ -66,7 +64,8 @@ static void dense(void **state)
     assert_int_equal(d->rows, 3);
     assert_int_equal(d->features, 2);
     assert_int_equal(d->labels, 1);
-    assert_true(x(d, 0, 0) == 1.5f && x(d, 0, 1) == -20.0f && x(d, 1, 1) == 0.5f && x(d, 2, 0) == 4.0f && x(d, 2, 1) == 5.0f);
+    assert_true(x(d, 0, 0) == 1.5f && x(d, 0, 1) == -20.0f && x(d, 1, 1) == 0.5f && x(d, 2, 0) == 4.0f &&
+                x(d, 2, 1) == 5.0f);
     assert_true(on(d, 0, 0) && !on(d, 1, 0) && on(d, 2, 0));
     assert_int_equal(d->source_line[0], 6);
     assert_int_equal(d->source_line[2], 10);
@@ -77,7 +76,8 @@ static void dense(void **state)
 static void first_attributes_are_labels(void **state)
 {
     (void)state;
-    sg_dataset *d = good("@relation 't: -C 2'\n@attribute p {0,1}\n@attribute q{0, 1}\n@attribute a numeric\n@data\n1,0,7\n", 0);
+    sg_dataset *d =
+        good("@relation 't: -C 2'\n@attribute p {0,1}\n@attribute q{0, 1}\n@attribute a numeric\n@data\n1,0,7\n", 0);
     assert_int_equal(d->labels, 2);
     assert_string_equal(d->schema->label_names[1], "q");
     assert_true(on(d, 0, 0) && !on(d, 0, 1) && x(d, 0, 0) == 7.0f);
@@ -87,8 +87,10 @@ static void first_attributes_are_labels(void **state)
 static void crlf_bom_tabs_and_case(void **state)
 {
     (void)state;
-    sg_dataset *d = good("\xef\xbb\xbf@RELATION a name of several words\r\n@Attribute\ta\tNUMERIC\r\n@ATTRIBUTE y\t{ 0 , 1 }\r\n"
-                         "@DATA\r\n1\t0\r\n2\t1\r\n", -1);
+    sg_dataset *d =
+        good("\xef\xbb\xbf@RELATION a name of several words\r\n@Attribute\ta\tNUMERIC\r\n@ATTRIBUTE y\t{ 0 , 1 }\r\n"
+             "@DATA\r\n1\t0\r\n2\t1\r\n",
+             -1);
     assert_int_equal(d->rows, 2);
     assert_string_equal(d->schema->relation, "a name of several words");
     assert_true(x(d, 1, 0) == 2.0f && on(d, 1, 0) && !on(d, 0, 0));
@@ -98,8 +100,10 @@ static void crlf_bom_tabs_and_case(void **state)
 static void sparse_omits_the_first_value(void **state)
 {
     (void)state;
-    sg_dataset *d = good("@relation t\n@attribute a numeric\n@attribute b {YES,NO}\n@attribute c {r,g,b}\n@attribute y {1,0}\n"
-                         "@attribute z {NO,YES}\n@data\n{}\n{ }\n{0 2,1 NO,2 b,3 0,4 YES}\n{4\tYES , 0 3}\n", -2);
+    sg_dataset *d =
+        good("@relation t\n@attribute a numeric\n@attribute b {YES,NO}\n@attribute c {r,g,b}\n@attribute y {1,0}\n"
+             "@attribute z {NO,YES}\n@data\n{}\n{ }\n{0 2,1 NO,2 b,3 0,4 YES}\n{4\tYES , 0 3}\n",
+             -2);
     assert_int_equal(d->features, 5);
     assert_true(x(d, 0, 0) == 0 && x(d, 0, 1) == 1 && x(d, 0, 2) == 1 && x(d, 0, 3) == 0);
     assert_true(on(d, 0, 0) && !on(d, 0, 1) && on(d, 1, 0));
@@ -113,21 +117,28 @@ static void sparse_omits_the_first_value(void **state)
 static void positive_values(void **state)
 {
     (void)state;
-    sg_dataset *d = good("@relation t\n@attribute a {YES,NO}\n@attribute b {0,1}\n@attribute c {up,down}\n@attribute p {1,0}\n"
-                         "@attribute q {f,t}\n@attribute r {0.0,1.0}\n@attribute s numeric\n@data\n"
-                         "YES,1,down,1,t,1.0,1\nNO,0,up,0,f,0.0,0\n", -4);
+    sg_dataset *d =
+        good("@relation t\n@attribute a {YES,NO}\n@attribute b {0,1}\n@attribute c {up,down}\n@attribute p {1,0}\n"
+             "@attribute q {f,t}\n@attribute r {0.0,1.0}\n@attribute s numeric\n@data\n"
+             "YES,1,down,1,t,1.0,1\nNO,0,up,0,f,0.0,0\n",
+             -4);
     for (int i = 0; i < 4; i++)
         assert_true(on(d, 0, i) && !on(d, 1, i));
     for (int j = 0; j < 3; j++)
         assert_true(x(d, 0, j) == 1 && x(d, 1, j) == 0);
     sg_dataset_free(d);
-    wrong("@relation t\n@attribute a numeric\n@attribute y {up,down}\n@data\n1,up\n", -1, "t.arff:3: label 'y' has the values");
-    wrong("@relation t\n@attribute a numeric\n@attribute y {0,1,2}\n@data\n1,0\n", -1, "t.arff:3: label 'y' is not binary");
-    wrong("@relation t\n@attribute a numeric\n@attribute y numeric\n@data\n1,0\n1,0.5\n", -1, "t.arff:6:3: label 'y' has the value");
+    wrong("@relation t\n@attribute a numeric\n@attribute y {up,down}\n@data\n1,up\n", -1,
+          "t.arff:3: label 'y' has the values");
+    wrong("@relation t\n@attribute a numeric\n@attribute y {0,1,2}\n@data\n1,0\n", -1,
+          "t.arff:3: label 'y' is not binary");
+    wrong("@relation t\n@attribute a numeric\n@attribute y numeric\n@data\n1,0\n1,0.5\n", -1,
+          "t.arff:6:3: label 'y' has the value");
     sg_read_options options = sg_read_options_default();
     options.label_count = -1;
     options.positive = "down";
-    d = data_read(data_text(0, "t.arff", "@relation t\n@attribute a numeric\n@attribute y {up,down}\n@data\n1,up\n2,down\n"), &options);
+    d = data_read(
+        data_text(0, "t.arff", "@relation t\n@attribute a numeric\n@attribute y {up,down}\n@data\n1,up\n2,down\n"),
+        &options);
     assert_non_null(d);
     assert_true(!on(d, 0, 0) && on(d, 1, 0));
     sg_dataset_free(d);
@@ -136,10 +147,12 @@ static void positive_values(void **state)
 static void names_are_literal(void **state)
 {
     (void)state;
-    sg_dataset *d = good("@relation t\n@attribute a%b#c=d/e numeric\n@attribute 'Swainson\\'s Thrush' numeric\n"
-                         "@attribute \"'departwb'\" numeric\n@attribute - numeric\n@attribute \"x, y\" numeric % comment\n"
-                         "@attribute TAG_m\\'usica {0,1}\n@attribute TAG_dise\\~no {0,1} %{<=50K}\n@attribute TAG_?? {0,1}\n"
-                         "@data\n1,2,3,4,5,0,1,0\n", -3);
+    sg_dataset *d =
+        good("@relation t\n@attribute a%b#c=d/e numeric\n@attribute 'Swainson\\'s Thrush' numeric\n"
+             "@attribute \"'departwb'\" numeric\n@attribute - numeric\n@attribute \"x, y\" numeric % comment\n"
+             "@attribute TAG_m\\'usica {0,1}\n@attribute TAG_dise\\~no {0,1} %{<=50K}\n@attribute TAG_?? {0,1}\n"
+             "@data\n1,2,3,4,5,0,1,0\n",
+             -3);
     const char *expected[] = {"a%b#c=d/e", "Swainson's Thrush", "'departwb'", "-", "x, y"};
     for (int i = 0; i < 5; i++)
         assert_string_equal(d->schema->columns[i].name, expected[i]);
@@ -153,12 +166,15 @@ static void names_are_literal(void **state)
 static void missing_values(void **state)
 {
     (void)state;
-    sg_dataset *d = good("@relation t\n@attribute a numeric\n@attribute c {r,g,b,'?'}\n@attribute y {0,1}\n@attribute z {0,1}\n"
-                         "@data\n?,?,?,1\n1,'?',1,0\n{0 ?,2 ?}\n2,r,0,0\n3,r,0,0\n4,r,1,0\n", -2);
+    sg_dataset *d =
+        good("@relation t\n@attribute a numeric\n@attribute c {r,g,b,'?'}\n@attribute y {0,1}\n@attribute z {0,1}\n"
+             "@data\n?,?,?,1\n1,'?',1,0\n{0 ?,2 ?}\n2,r,0,0\n3,r,0,0\n4,r,1,0\n",
+             -2);
     assert_true(isnan(x(d, 0, 0)) && isnan(x(d, 2, 0)));
     assert_true(x(d, 0, 1) == 0 && x(d, 0, 2) == 0 && x(d, 0, 4) == 0);
     assert_true(x(d, 1, 4) == 1);
-    assert_true(unknown(d, 0, 0) && !on(d, 0, 0) && !unknown(d, 0, 1) && on(d, 0, 1) && unknown(d, 2, 0) && !unknown(d, 1, 0));
+    assert_true(unknown(d, 0, 0) && !on(d, 0, 0) && !unknown(d, 0, 1) && on(d, 0, 1) && unknown(d, 2, 0) &&
+                !unknown(d, 1, 0));
     assert_int_equal(d->source_missing, 3);
     assert_int_equal(d->missing, 2);
     sg_dataset_free(d);
@@ -195,19 +211,23 @@ static void weights_and_duplicates(void **state)
 {
     (void)state;
     sg_dataset *d = good("@relation t\n@attribute a numeric\n@attribute a numeric\n@attribute y {0,1}\n@data\n"
-                         "1,2,0,{5}\n{0 3},{ 0.5 }\n4,5,1\n", -1);
+                         "1,2,0,{5}\n{0 3},{ 0.5 }\n4,5,1\n",
+                         -1);
     assert_true(d->weights[0] == 5.0f && d->weights[1] == 0.5f && d->weights[2] == 1.0f);
     assert_string_equal(d->schema->columns[1].name, "a#2");
     assert_true(data_noted(d, "declared twice"));
     sg_dataset_free(d);
-    wrong("@relation t\n@attribute a numeric\n@attribute y {0,1}\n@attribute y {0,1}\n@data\n1,0,1\n", -2, "declared twice");
+    wrong("@relation t\n@attribute a numeric\n@attribute y {0,1}\n@attribute y {0,1}\n@data\n1,0,1\n", -2,
+          "declared twice");
 }
 
 static void clus_hierarchies(void **state)
 {
     (void)state;
-    sg_dataset *d = good("@relation t\n@attribute a numeric\n@attribute f {no,yes}\n@attribute class hierarchical 01,01/05,01/05/02,02,02/16\n"
-                         "@data\n1,yes,01/05/02@02/16\n2,?,02\n3,no,01\n", 0);
+    sg_dataset *d = good("@relation t\n@attribute a numeric\n@attribute f {no,yes}\n@attribute class hierarchical "
+                         "01,01/05,01/05/02,02,02/16\n"
+                         "@data\n1,yes,01/05/02@02/16\n2,?,02\n3,no,01\n",
+                         0);
     assert_int_equal(d->labels, 6);
     assert_int_equal(d->features, 3);
     assert_string_equal(d->schema->label_names[0], "root");
@@ -225,7 +245,9 @@ static void index_base(void **state)
 {
     (void)state;
     const char *text = HEAD "{1 5,3 1}\n";
-    wrong(text, -1, "t.arff:6:6: index 3 is out of range: there are 3 attributes. If indices count from 1 (Clus), say --arff-index-base 1");
+    wrong(text, -1,
+          "t.arff:6:6: index 3 is out of range: there are 3 attributes. If indices count from 1 (Clus), say "
+          "--arff-index-base 1");
     wrong(HEAD "{0 5,3 1}\n", -1, "there are 3 attributes, counted from 0");
     sg_read_options options = sg_read_options_default();
     options.label_count = -1;
@@ -269,7 +291,8 @@ static void wrong_headers(void **state)
     wrong("@relation t\n@data\n1\n", -1, "t.arff:2:1: @data before any @attribute");
     wrong("@relation t\n@attribute a\n@data\n1\n", -1, "t.arff:2:13: attribute 'a' has no type");
     wrong("@relation t\n@attribute\n@data\n1\n", -1, "@attribute without a name");
-    wrong("@relation t\n@attribute a date \"yyyy\"\n", -1, "t.arff:2:14: type 'date' of attribute 'a' is not supported");
+    wrong("@relation t\n@attribute a date \"yyyy\"\n", -1,
+          "t.arff:2:14: type 'date' of attribute 'a' is not supported");
     wrong("@relation t\n@attribute a relational\n", -1, "type 'relational'");
     wrong("@relation t\n@attribute a {x,y\n", -1, "has no '}'");
     wrong("@relation t\n@attribute a {x,x}\n", -1, "t.arff:2:17: value 'x' is declared twice");
@@ -302,11 +325,14 @@ static void contradictions_are_refused(void **state)
 static void label_lists(void **state)
 {
     (void)state;
-    const char *text = "@relation t\n@attribute 'a&b' {0,1}\n@attribute x numeric\n@attribute c {0,1}\n@attribute d {0,1}\n"
-                       "@data\n0,1,0,1\n1,2,0,0\n";
+    const char *text =
+        "@relation t\n@attribute 'a&b' {0,1}\n@attribute x numeric\n@attribute c {0,1}\n@attribute d {0,1}\n"
+        "@data\n0,1,0,1\n1,2,0,0\n";
     sg_read_options options = sg_read_options_default();
-    options.labels_xml = data_text(1, "l.xml", "<?xml version=\"1.0\"?>\n<m:labels xmlns:m=\"http://mulan.sourceforge.net/labels\">\n"
-                                   "<m:label name=\"c\"><m:label name=\"d\"/></m:label><m:label name=\"a&amp;b\"/></m:labels>\n");
+    options.labels_xml =
+        data_text(1, "l.xml",
+                  "<?xml version=\"1.0\"?>\n<m:labels xmlns:m=\"http://mulan.sourceforge.net/labels\">\n"
+                  "<m:label name=\"c\"><m:label name=\"d\"/></m:label><m:label name=\"a&amp;b\"/></m:labels>\n");
     sg_dataset *d = data_read(data_text(0, "t.arff", text), &options);
     if (!d)
         fail_msg("%s", data_message);
@@ -378,8 +404,9 @@ static void several_files(void **state)
 {
     (void)state;
     const char *paths[] = {data_text(0, "a.arff", HEAD "1,2,0\n"),
-                           data_text(1, "b.arff", "@relation u\n@attribute y {1,0}\n@attribute b numeric\n@attribute a numeric\n"
-                                                  "@data\n1,5,6\n")};
+                           data_text(1, "b.arff",
+                                     "@relation u\n@attribute y {1,0}\n@attribute b numeric\n@attribute a numeric\n"
+                                     "@data\n1,5,6\n")};
     sg_read_options options = sg_read_options_default();
     options.label_count = -1;
     sg_dataset *d, *e;
@@ -391,8 +418,10 @@ static void several_files(void **state)
     /* For a trained model: by name, with or without label columns. */
     options = sg_read_options_default();
     options.schema = d->schema;
-    e = data_read(data_text(2, "c.arff", "@relation u\n@attribute b numeric\n@attribute z numeric\n@attribute a numeric\n@data\n5,9,6\n"),
-                  &options);
+    e = data_read(
+        data_text(2, "c.arff",
+                  "@relation u\n@attribute b numeric\n@attribute z numeric\n@attribute a numeric\n@data\n5,9,6\n"),
+        &options);
     assert_non_null(e);
     assert_false(e->has_labels);
     assert_int_equal(e->labels, 1);
@@ -400,7 +429,8 @@ static void several_files(void **state)
     sg_dataset_free(e);
     assert_null(data_read(data_text(2, "c.arff", "@relation u\n@attribute b numeric\n@data\n5\n"), &options));
     assert_non_null(strstr(data_message, "attribute 'a' is missing"));
-    assert_null(data_read(data_text(2, "c.arff", "@relation u\n@attribute b {0,1}\n@attribute a numeric\n@data\n1,5\n"), &options));
+    assert_null(data_read(data_text(2, "c.arff", "@relation u\n@attribute b {0,1}\n@attribute a numeric\n@data\n1,5\n"),
+                          &options));
     assert_non_null(strstr(data_message, "attribute 'b' is nominal here, but a number was expected"));
     sg_dataset_free(d);
 }
@@ -415,9 +445,10 @@ static uint64_t scramble(uint64_t *state)
 static void damaged_files(void **state)
 {
     (void)state;
-    static const char text[] = "@relation 't: -C -2'\n@attribute a numeric\n@attribute 'b \\'c' {r,'g g',b}\n@attribute s string\n"
-                               "@attribute y {0,1}\n@attribute z{1,0} % c\n@data\n1,r,'x',0,1\n?, 'g g' ,y,?,0,{2}\n{0 -1.5e3,4 0}\n"
-                               "{1 b, 3 1},{0.5} % c\n";
+    static const char text[] =
+        "@relation 't: -C -2'\n@attribute a numeric\n@attribute 'b \\'c' {r,'g g',b}\n@attribute s string\n"
+        "@attribute y {0,1}\n@attribute z{1,0} % c\n@data\n1,r,'x',0,1\n?, 'g g' ,y,?,0,{2}\n{0 -1.5e3,4 0}\n"
+        "{1 b, 3 1},{0.5} % c\n";
     size_t n = sizeof text - 1;
     int read = 0, failed = 0;
     uint64_t seed = 1;
@@ -437,7 +468,58 @@ static void damaged_files(void **state)
     }
     assert_true(read >= 20);
     assert_true(failed >= 100);
+}
 
+/* An allocator that fails once, at call number `fail_at`. */
+static int64_t calls, fail_at;
+
+static void *failing_allocate(void *user, size_t bytes)
+{
+    (void)user;
+    return ++calls == fail_at ? NULL : malloc(bytes);
+}
+
+static void *failing_resize(void *user, void *old, size_t bytes)
+{
+    (void)user;
+    return ++calls == fail_at ? NULL : realloc(old, bytes);
+}
+
+static void failing_release(void *user, void *old)
+{
+    (void)user;
+    free(old);
+}
+
+/* Wherever memory runs out, reading ends with that error (or without a note), and nothing leaks. */
+static void out_of_memory(void **state)
+{
+    (void)state;
+    const sg_allocator failing = {failing_allocate, failing_resize, failing_release, NULL};
+    sg_read_options options = sg_read_options_default();
+    options.labels_xml = data_text(1, "l.xml", "<labels><label name='y'><label name='z'/></label></labels>");
+    options.close_hierarchy = true;
+    const char *path =
+        data_text(0, "t.arff",
+                  "@relation t\n@attribute 'a b' numeric\n@attribute a {r,g,b}\n@attribute a {1,0}\n"
+                  "@attribute y {0,1}\n@attribute z {0,1}\n@data\n1,r,0,0,1\n{0 ?,3 ?}\n2,r,0,0,1,{2}\n");
+    int failed = 0;
+    for (fail_at = 1;; fail_at++) {
+        calls = 0;
+        sg_allocator_set(&failing);
+        sg_dataset *d = data_read(path, &options);
+        int64_t made = calls;
+        sg_dataset_free(d);
+        sg_allocator_set(NULL);
+        if (!d) {
+            assert_int_equal(data_error.status, SG_E_MEMORY);
+            failed++;
+        }
+        if (made < fail_at)
+            break;
+    }
+    print_message("%d of %lld allocations were needed\n", failed, (long long)fail_at - 1);
+    assert_true(failed > 50);
 }
 
 static int teardown(void **state)
@@ -450,13 +532,26 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dense), cmocka_unit_test(first_attributes_are_labels), cmocka_unit_test(crlf_bom_tabs_and_case),
-        cmocka_unit_test(sparse_omits_the_first_value), cmocka_unit_test(positive_values), cmocka_unit_test(names_are_literal),
-        cmocka_unit_test(missing_values), cmocka_unit_test(nominal_encodings), cmocka_unit_test(weights_and_duplicates),
-        cmocka_unit_test(clus_hierarchies), cmocka_unit_test(index_base), cmocka_unit_test(wrong_rows),
-        cmocka_unit_test(wrong_headers), cmocka_unit_test(contradictions_are_refused), cmocka_unit_test(label_lists),
-        cmocka_unit_test(compressed_files), cmocka_unit_test(encodings), cmocka_unit_test(several_files),
+        cmocka_unit_test(dense),
+        cmocka_unit_test(first_attributes_are_labels),
+        cmocka_unit_test(crlf_bom_tabs_and_case),
+        cmocka_unit_test(sparse_omits_the_first_value),
+        cmocka_unit_test(positive_values),
+        cmocka_unit_test(names_are_literal),
+        cmocka_unit_test(missing_values),
+        cmocka_unit_test(nominal_encodings),
+        cmocka_unit_test(weights_and_duplicates),
+        cmocka_unit_test(clus_hierarchies),
+        cmocka_unit_test(index_base),
+        cmocka_unit_test(wrong_rows),
+        cmocka_unit_test(wrong_headers),
+        cmocka_unit_test(contradictions_are_refused),
+        cmocka_unit_test(label_lists),
+        cmocka_unit_test(compressed_files),
+        cmocka_unit_test(encodings),
+        cmocka_unit_test(several_files),
         cmocka_unit_test(damaged_files),
+        cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, teardown);
 }

@@ -13,7 +13,7 @@ typedef struct expected {
     const char *files[3];
     const char *xml;
     int64_t rows, attributes, features, labels;
-    double cardinality;          /* as the README prints it; with the root for class hierarchies */
+    double cardinality; /* as the README prints it; with the root for class hierarchies */
     int64_t unlabelled, never;
     bool sparse;
     const char *first, *last;
@@ -26,7 +26,18 @@ static const expected sets[] = {
     {{"cal500"}, "cal500", 502, 68, 68, 174, 26.044, 0, 0, false, "Angry-Agressive", "Instrument_-_Trumpet-Solo"},
     {{"delicious-train"}, "delicious", 12920, 500, 500, 983, 19.047, 10, 0, true, "TAG_.imported", "TAG_youtube"},
     {{"delicious-test"}, "delicious", 3185, 500, 500, 983, 18.910, 4, 1, true, "TAG_.imported", "TAG_youtube"},
-    {{"delicious-train", "delicious-test"}, "delicious", 16105, 500, 500, 983, 19.020, 14, 0, true, "TAG_.imported", "TAG_youtube"},
+    {{"delicious-train", "delicious-test"},
+     "delicious",
+     16105,
+     500,
+     500,
+     983,
+     19.020,
+     14,
+     0,
+     true,
+     "TAG_.imported",
+     "TAG_youtube"},
     {{"emotions-train"}, "emotions", 391, 72, 72, 6, 1.813, 0, 0, false, "amazed-suprised", "angry-aggresive"},
     {{"emotions-test"}, "emotions", 202, 72, 72, 6, 1.975, 0, 0, false, "amazed-suprised", "angry-aggresive"},
     {{"genbase-train"}, "genbase", 463, 1186, 1185, 27, 1.261, 0, 2, true, "PDOC00154", "PDOC00030"},
@@ -73,8 +84,8 @@ static void counts(void **state)
         sg_dataset *data = read_set(e);
         sg_dataset_info info = sg_dataset_describe(data);
         print_message("%s%s: %lld rows, %lld attributes, %lld features, %lld labels, cardinality %.3f\n", e->files[0],
-                      e->files[1] ? "..." : "", (long long)info.rows, (long long)info.attributes, (long long)info.features,
-                      (long long)info.labels, info.cardinality);
+                      e->files[1] ? "..." : "", (long long)info.rows, (long long)info.attributes,
+                      (long long)info.features, (long long)info.labels, info.cardinality);
         assert_int_equal(info.rows, e->rows);
         assert_int_equal(info.attributes, e->attributes);
         assert_int_equal(info.features, e->features);
@@ -124,7 +135,9 @@ static void split_files(void **state)
         int set;
         const char *name;
         int64_t train, validation, test, unlabelled;
-    } splits[] = {{2, "bibtex", 4437, 1479, 1479, 0}, {3, "cal500", 301, 100, 101, 0}, {11, "genbase", 397, 132, 133, 0},
+    } splits[] = {{2, "bibtex", 4437, 1479, 1479, 0},
+                  {3, "cal500", 301, 100, 101, 0},
+                  {11, "genbase", 397, 132, 133, 0},
                   {6, "delicious", 9654, 3218, 3219, 14}};
     for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
         sg_dataset *data = read_set(&sets[splits[i].set]);
@@ -164,7 +177,9 @@ int main(void)
         return 77;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts), cmocka_unit_test(missing_values), cmocka_unit_test(split_files),
+        cmocka_unit_test(counts),
+        cmocka_unit_test(missing_values),
+        cmocka_unit_test(split_files),
         cmocka_unit_test(genbase_motifs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -189,9 +189,9 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(rows, setup), cmocka_unit_test_setup(label_names, setup),
-        cmocka_unit_test_setup(sets_and_qid, setup), cmocka_unit_test_setup(wrong_rows, setup),
-        cmocka_unit_test_setup(options_count, setup), cmocka_unit_test_setup(xc_header, setup),
+        cmocka_unit_test_setup(rows, setup),           cmocka_unit_test_setup(label_names, setup),
+        cmocka_unit_test_setup(sets_and_qid, setup),   cmocka_unit_test_setup(wrong_rows, setup),
+        cmocka_unit_test_setup(options_count, setup),  cmocka_unit_test_setup(xc_header, setup),
         cmocka_unit_test_setup(trained_schema, setup), cmocka_unit_test_setup(round_trips, setup),
     };
     return cmocka_run_group_tests(tests, NULL, teardown);

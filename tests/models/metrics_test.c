@@ -115,10 +115,18 @@ static float *floats(const json_t *tensor)
 }
 
 static const char *const pairs[][2] = {
-    {"example_f1", "example_f1"}, {"example_f1_empty_is_one", "example_f1.empty1"}, {"micro_f1", "micro_f1"},
-    {"macro_f1", "macro_f1"}, {"subset_accuracy", "subset_accuracy"}, {"hamming_loss", "hamming_loss"},
-    {"micro_precision", "micro_precision"}, {"micro_recall", "micro_recall"}, {"precision_at_1", "p@1"},
-    {"precision_at_3", "p@3"}, {"precision_at_5", "p@5"}, {"map", "map.example"},
+    {"example_f1", "example_f1"},
+    {"example_f1_empty_is_one", "example_f1.empty1"},
+    {"micro_f1", "micro_f1"},
+    {"macro_f1", "macro_f1"},
+    {"subset_accuracy", "subset_accuracy"},
+    {"hamming_loss", "hamming_loss"},
+    {"micro_precision", "micro_precision"},
+    {"micro_recall", "micro_recall"},
+    {"precision_at_1", "p@1"},
+    {"precision_at_3", "p@3"},
+    {"precision_at_5", "p@5"},
+    {"map", "map.example"},
     {"map_rows_with_labels", "map.example.nonempty"},
 };
 
@@ -147,7 +155,8 @@ static void golden(void **state)
     json_t *root = json_load_file(path, 0, NULL), *test;
     size_t i;
     int compared = 0;
-    json_array_foreach(json_object_get(root, "cases"), i, test) {
+    json_array_foreach(json_object_get(root, "cases"), i, test)
+    {
         const char *op = json_string_value(json_object_get(test, "op"));
         if (strcmp(op, "multilabel_classification") != 0 && strcmp(op, "multilabel_ranking") != 0)
             continue;
@@ -168,8 +177,11 @@ static void golden(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_hand), cmocka_unit_test(unknown_labels_and_ties),
-        cmocka_unit_test(nothing_positive_is_undefined), cmocka_unit_test(thresholds_and_labels), cmocka_unit_test(golden),
+        cmocka_unit_test(by_hand),
+        cmocka_unit_test(unknown_labels_and_ties),
+        cmocka_unit_test(nothing_positive_is_undefined),
+        cmocka_unit_test(thresholds_and_labels),
+        cmocka_unit_test(golden),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -93,9 +93,12 @@ static void files(void **state)
     assert_true(s.count[SG_TRAIN] == 1 && s.count[SG_TEST] == 1 && s.rows[SG_TEST][0] == 0);
     sg_split_free(&s);
     static const char *const bad[][2] = {
-        {"0\ttest\n0\ttrain\n", "row 0 stands here a second time"}, {"0\ttest\n", "row 1 has no part"},
-        {"5\ttest\n", "row 5, but the data set has 5 rows"},        {"0\tdev\n", "'dev' is not a part"},
-        {"x\ttest\n", "expected `row TAB part`"},                   {"0\n", "is not a part"},
+        {"0\ttest\n0\ttrain\n", "row 0 stands here a second time"},
+        {"0\ttest\n", "row 1 has no part"},
+        {"5\ttest\n", "row 5, but the data set has 5 rows"},
+        {"0\tdev\n", "'dev' is not a part"},
+        {"x\ttest\n", "expected `row TAB part`"},
+        {"0\n", "is not a part"},
         {"0\ttest more\n", "is not a part"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -188,8 +191,11 @@ static void stored_encodings(void **state)
     (void)state;
     sg_read_options options = sg_read_options_default();
     options.label_count = -1;
-    sg_dataset *d = data_read(data_text(0, "t.arff", "@relation t\n@attribute 'a \"q\"' numeric\n@attribute b {NO,YES}\n"
-                                        "@attribute c {r,g,b}\n@attribute y {0,1}\n@data\n0.1,NO,r,1\n?,YES,r,0\n-3.7,NO,b,1\n"), &options);
+    sg_dataset *d =
+        data_read(data_text(0, "t.arff",
+                            "@relation t\n@attribute 'a \"q\"' numeric\n@attribute b {NO,YES}\n"
+                            "@attribute c {r,g,b}\n@attribute y {0,1}\n@data\n0.1,NO,r,1\n?,YES,r,0\n-3.7,NO,b,1\n"),
+                  &options);
     assert_non_null(d);
     sg_preprocess *p, *q;
     sg_schema *s;
@@ -292,7 +298,8 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stratified), cmocka_unit_test(files), cmocka_unit_test(fractions), cmocka_unit_test(scaling),
+        cmocka_unit_test(stratified),       cmocka_unit_test(files),
+        cmocka_unit_test(fractions),        cmocka_unit_test(scaling),
         cmocka_unit_test(stored_encodings), cmocka_unit_test(batches),
     };
     return cmocka_run_group_tests(tests, NULL, teardown);
