@@ -11,9 +11,9 @@
     X(data_info) X(data_check) X(data_convert) X(data_split)                                                           \
     X(train) X(eval) X(predict)                                                                                        \
     X(model_info)                                                                                                      \
-    X(graph)                                                                                                           \
+    X(demo) X(graph)                                                                                                   \
     X(score)                                                                                                           \
-    X(ops)                                                                                                             \
+    X(ops) X(bench)                                                                                                    \
     X(config_show) X(config_schema)                                                                                    \
     X(completion)                                                                                                      \
     X(version) X(help)

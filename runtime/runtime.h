@@ -37,6 +37,8 @@ sg_status sg_session_new(sg_session **out, sg_store *store, const sg_session_opt
 void sg_session_free(sg_session *session);
 sg_store *sg_session_store(sg_session *session);
 int32_t sg_session_threads(const sg_session *session);
+/* Threads that `threads = 0` stands for on this machine. */
+int32_t sg_machine_threads(void);
 /* One line on what was chosen: backend, threads, instruction set, library versions. */
 const char *sg_session_describe(const sg_session *session);
 /* Instruction set that kernels were chosen for on this machine: "avx512", "avx2" or "x86-64". */

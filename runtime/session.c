@@ -21,7 +21,7 @@ static const sg_backend *find_backend(const char *spec, sg_error *err)
 
 const char *sg_backend_names(void) { return "cpu, reference"; }
 
-static int32_t machine_threads(void)
+int32_t sg_machine_threads(void)
 {
     cpu_set_t set;
     int32_t n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
@@ -62,7 +62,7 @@ static sg_status check_session(const sg_session *s, sg_error *err)
 
 static sg_status open_device(sg_session *s, sg_error *err)
 {
-    s->threads = s->options.threads ? s->options.threads : machine_threads();
+    s->threads = s->options.threads ? s->options.threads : sg_machine_threads();
     SG_TRY(s->backend->open(s->options.backend, s->threads, &s->device, err));
     snprintf(s->description, sizeof s->description, "%s", s->backend->describe(s->device));
     return SG_OK;

@@ -1,0 +1,152 @@
+/* ops.c - single operators, at the sizes of the training step and of common layers. */
+#include <string.h>
+
+#include "benchmarks/benchmarks.h"
+#include "graph/random_internal.h"
+#include "models/models.h"
+#include "ops/ops.h"
+
+typedef struct op_case {
+    const char *name;
+    sg_value (*build)(sg_graph *graph, sg_store *store);
+} op_case;
+
+static sg_value input(sg_graph *g, const char *name, int64_t rows, int64_t columns)
+{
+    return sg_input(g, name, SG_F32, SG_SHAPE(rows, columns));
+}
+
+#define UNARY_CASE(op)                                                                                                 \
+    static sg_value op##_case(sg_graph *g, sg_store *s)                                                                \
+    {                                                                                                                  \
+        (void)s;                                                                                                       \
+        return sg_##op(input(g, "x", 8192, 1024));                                                                     \
+    }
+UNARY_CASE(exp)
+UNARY_CASE(tanh)
+UNARY_CASE(sigmoid)
+UNARY_CASE(softplus)
+UNARY_CASE(gelu)
+UNARY_CASE(relu)
+
+#define MATMUL_CASE(name, builder, r1, c1, r2, c2)                                                                     \
+    static sg_value name(sg_graph *g, sg_store *s)                                                                     \
+    {                                                                                                                  \
+        (void)s;                                                                                                       \
+        return builder(input(g, "a", r1, c1), input(g, "b", r2, c2));                                                  \
+    }
+MATMUL_CASE(first_layer, sg_matmul, 32, 1836, 1836, 400)
+MATMUL_CASE(hidden_layer, sg_matmul, 32, 400, 400, 400)
+MATMUL_CASE(label_scores, sg_matmul_nt, 32, 400, 159, 400)
+MATMUL_CASE(global_term, sg_matmul_nt, 672, 159, 200, 159)
+MATMUL_CASE(first_gradient, sg_matmul_tn, 32, 1836, 32, 400)
+MATMUL_CASE(global_gradient, sg_matmul_tn, 672, 200, 672, 159)
+MATMUL_CASE(predict_layer, sg_matmul, 4096, 1836, 1836, 400)
+MATMUL_CASE(square, sg_matmul, 1024, 1024, 1024, 1024)
+
+static sg_value softmax_case(sg_graph *g, sg_store *s)
+{
+    (void)s;
+    return sg_softmax(input(g, "x", 8192, 1024), -1);
+}
+
+static sg_value row_sum(sg_graph *g, sg_store *s)
+{
+    (void)s;
+    return sg_sum(input(g, "x", 8192, 1024), 1);
+}
+
+static sg_value column_sum(sg_graph *g, sg_store *s)
+{
+    (void)s;
+    return sg_sum(input(g, "x", 672, 200), 0);
+}
+
+static sg_value bias_softplus(sg_graph *g, sg_store *s)
+{
+    (void)s;
+    return sg_softplus(sg_add(input(g, "x", 672, 200), sg_input(g, "c", SG_F32, SG_SHAPE(200))));
+}
+
+static sg_value candidates(sg_graph *g, sg_store *s)
+{
+    return sg_bernoulli(sg_scope_root(g, s), sg_tile_axis(sg_sigmoid(input(g, "z", 32, 159)), 1, 20));
+}
+
+static sg_value adamw(sg_graph *g, sg_store *s)
+{
+    sg_scope root = sg_scope_root(g, s);
+    sg_value p = sg_param(root, "p", SG_SHAPE(1000, 1000), sg_init_normal(0, 0.1));
+    sg_value grad = input(g, "g", 1000, 1000), rate = sg_scalar(g, 1e-3);
+    sg_adam_options options = sg_adam_defaults(1e-5);
+    sg_adam_step(sg_scope_sub(root, "adam"), &p, &grad, 1, rate, &options);
+    return sg_sum_all(sg_scalar(g, 0));
+}
+
+static const op_case cases[] = {
+    {"matmul/32x1836*1836x400", first_layer},     {"matmul/32x400*400x400", hidden_layer},
+    {"matmul_nt/32x400*159x400", label_scores},   {"matmul_nt/672x159*200x159", global_term},
+    {"matmul_tn/32x1836*32x400", first_gradient}, {"matmul_tn/672x200*672x159", global_gradient},
+    {"matmul/4096x1836*1836x400", predict_layer}, {"matmul/1024x1024*1024x1024", square},
+    {"exp/8192x1024", exp_case},                  {"tanh/8192x1024", tanh_case},
+    {"sigmoid/8192x1024", sigmoid_case},          {"softplus/8192x1024", softplus_case},
+    {"gelu/8192x1024", gelu_case},                {"relu/8192x1024", relu_case},
+    {"softmax/8192x1024", softmax_case},          {"sum_rows/8192x1024", row_sum},
+    {"sum_columns/672x200", column_sum},          {"bias_softplus/672x200", bias_softplus},
+    {"bernoulli/32x20x159", candidates},          {"adamw/1000x1000", adamw},
+};
+
+/* Inputs are filled with numbers around zero: no subnormals, no infinities on the way. */
+static void fill_inputs(sg_graph *graph, sg_plan *plan)
+{
+    const int32_t rng[4] = {3, 0, 0, 0};
+    for (int32_t n = 0; n < sg_node_count(graph); n++) {
+        const sg_node *node = sg_node_at(graph, n);
+        float *data = node->op == &sg_op_input ? sg_plan_input(plan, node->attr[0].s) : NULL;
+        int64_t count = data ? sg_shape_count(sg_plan_input_shape(plan, node->attr[0].s)) : 0;
+        for (int64_t i = 0; i < count; i++)
+            data[i] = sg_random_normal((uint64_t)n, rng, 0, (uint64_t)i);
+    }
+}
+
+static sg_status one_op(sg_bench *bench, const op_case *c, sg_error *err)
+{
+    sg_graph *graph = sg_graph_new();
+    sg_store *store = sg_store_new(SG_F32);
+    sg_session *session = NULL;
+    sg_plan *plan = NULL;
+    sg_status status = graph && store ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
+    if (status == SG_OK) {
+        sg_result(graph, "y", c->build(graph, store));
+        sg_store_initialise(store, 1);
+        status = sg_graph_status(graph, err);
+    }
+    if (status == SG_OK)
+        status = sg_session_new(&session, store,
+                                &(sg_session_options){.size = sizeof(sg_session_options), .threads = bench->threads}, err);
+    if (status == SG_OK)
+        status = sg_plan_new(&plan, session, graph, err);
+    if (status == SG_OK) {
+        fill_inputs(graph, plan);
+        status = sg_bench_time(bench, c->name, plan, 0, err);
+    }
+    sg_plan_free(plan);
+    sg_session_free(session);
+    sg_store_free(store);
+    sg_graph_free(graph);
+    return status;
+}
+
+sg_status sg_bench_ops(sg_bench *bench, const char *only, sg_error *err)
+{
+    int measured = 0;
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        if (only && !strstr(cases[k].name, only))
+            continue;
+        if (bench->stop && bench->stop(bench->user))
+            return sg_fail(err, SG_E_INTERRUPTED, "stopped before every row was measured");
+        SG_TRY(one_op(bench, &cases[k], err));
+        measured++;
+    }
+    return measured ? SG_OK : sg_fail(err, SG_E_ARGUMENT, "no benchmark's name holds '%s'", only);
+}
