@@ -11,9 +11,9 @@ extern "C" {
 #endif
 
 /* ==================================================================================================== data sets */
-/* Reading is in two steps: a reader turns files into columns and rows as they stand, the schema says how a column becomes
- * features (numbers as they are, two-valued nominals 0/1, others one-hot). A schema is stored with the model, so that the
- * same columns, found by name, give the same features at prediction. */
+/* Reading is in two steps: a reader turns files into columns and rows as they stand, the schema says how a column
+ * becomes features (numbers as they are, two-valued nominals 0/1, others one-hot). A schema is stored with the
+ * model, so that the same columns, found by name, give the same features at prediction. */
 
 typedef enum sg_data_format { SG_DATA_AUTO, SG_DATA_ARFF, SG_DATA_LIBSVM, SG_DATA_XC } sg_data_format;
 typedef enum sg_data_layout { SG_LAYOUT_AUTO, SG_LAYOUT_DENSE, SG_LAYOUT_SPARSE } sg_data_layout;
@@ -24,7 +24,12 @@ typedef enum sg_nominal_rule { SG_NOMINAL_AUTO, SG_NOMINAL_BINARY, SG_NOMINAL_ON
 const char *sg_data_format_name(sg_data_format format);            /* "auto", "arff", "libsvm", "xc" */
 bool sg_data_format_parse(const char *name, sg_data_format *out);
 
-typedef enum sg_column_kind { SG_COLUMN_NUMERIC, SG_COLUMN_BINARY, SG_COLUMN_ONE_HOT, SG_COLUMN_DROPPED } sg_column_kind;
+typedef enum sg_column_kind {
+    SG_COLUMN_NUMERIC,
+    SG_COLUMN_BINARY,
+    SG_COLUMN_ONE_HOT,
+    SG_COLUMN_DROPPED
+} sg_column_kind;
 
 /* One attribute of the source that is not a label. */
 typedef struct sg_column {
@@ -43,7 +48,7 @@ typedef struct sg_schema {
     int64_t n_columns, n_features, n_labels;
     sg_column *columns;
     char **label_names;
-    bool hierarchical;           /* labels are class paths, closed under ancestors; label 0 is "root", on in every row */
+    bool hierarchical;           /* labels are class paths, closed under ancestors; label 0, "root", is always on */
     char *positive;              /* the value that means "on" in label columns; NULL: 1, yes, true, t */
 } sg_schema;
 
@@ -65,7 +70,7 @@ typedef struct sg_read_options {
     bool close_hierarchy;        /* add the ancestors of nested XML labels (else violations are only reported) */
     sg_data_layout layout;       /* AUTO: sparse where fewer than 10 % of the values are not zero */
     sg_nominal_rule nominal;
-    const sg_schema *schema;     /* read for a trained model: columns are matched by name, label columns may be absent */
+    const sg_schema *schema;     /* of a trained model: columns are matched by name, label columns may be absent */
 } sg_read_options;
 sg_read_options sg_read_options_default(void);
 
@@ -104,8 +109,8 @@ typedef struct sg_dataset {
 sg_status sg_dataset_read(sg_dataset **out, const char *const *paths, int32_t n, const sg_read_options *options,
                           sg_error *err);
 void sg_dataset_free(sg_dataset *data);
-/* Build from arrays (generators, tests): x [rows, features], y [rows, labels] of 0/1; copied. Columns are named x0, x1...,
- * labels l0, l1... */
+/* Build from arrays (generators, tests): x [rows, features], y [rows, labels] of 0/1; copied. Columns are named x0,
+ * x1..., labels l0, l1... */
 sg_status sg_dataset_from_arrays(sg_dataset **out, const float *x, const float *y, int64_t rows, int64_t features,
                                  int64_t labels, sg_data_layout layout, sg_error *err);
 /* The given rows, in the given order, as a data set of their own. */
@@ -139,8 +144,9 @@ bool sg_impute_parse(const char *name, sg_impute *out);
 const char *sg_scaling_name(sg_scaling scaling);                   /* "none", "standardise", "minmax" */
 bool sg_scaling_parse(const char *name, sg_scaling *out);
 
-/* x'[j] = (x[j] - offset[j]) * scale[j] after missing x[j] became fill[j]. INDICATOR fills with the mean and appends one 0/1
- * feature for each feature with missing values among the training rows: feature n_in + i tells that flagged[i] was missing. */
+/* x'[j] = (x[j] - offset[j]) * scale[j] after missing x[j] became fill[j]. INDICATOR fills with the mean and appends
+ * one 0/1 feature for each feature with missing values among the training rows: feature n_in + i tells that
+ * flagged[i] was missing. */
 typedef struct sg_preprocess {
     sg_impute impute;
     sg_scaling scaling;
@@ -169,14 +175,16 @@ typedef struct sg_split {
     int64_t unlabelled;          /* rows left out because no label is on */
 } sg_split;
 void sg_split_free(sg_split *split);
-/* Lines `row TAB part` with part train, validation, test or - (left out); '#' starts a comment line. Every row of the data
- * set must be there once. Rows without a label are left out of each part. */
+/* Lines `row TAB part` with part train, validation, test or - (left out); '#' starts a comment line. Every row of
+ * the data set must be there once. Rows without a label are left out of each part. */
 sg_status sg_split_read(sg_split *out, const char *path, const sg_dataset *data, sg_error *err);
 sg_status sg_split_write(const sg_split *split, const sg_dataset *data, const char *path, sg_error *err);
-/* Iterative stratification (Sechidis, Tsoumakas and Vlahavas 2011) into shares[0..2], which sum to 1 (0 = no such part). */
-sg_status sg_split_stratified(sg_split *out, const sg_dataset *data, const double shares[3], uint64_t seed, sg_error *err);
-/* Files as they come: rows of the first n_train files are training rows, the following n_validation files validation, the
- * rest test. dev_fraction > 0 moves a stratified share of the training rows to validation. */
+/* Iterative stratification (Sechidis, Tsoumakas and Vlahavas 2011) into shares[0..2], which sum to 1 (0 = no such
+ * part). */
+sg_status sg_split_stratified(sg_split *out, const sg_dataset *data, const double shares[3], uint64_t seed,
+                              sg_error *err);
+/* Files as they come: rows of the first n_train files are training rows, the following n_validation files
+ * validation, the rest test. dev_fraction > 0 moves a stratified share of the training rows to validation. */
 sg_status sg_split_by_file(sg_split *out, const sg_dataset *data, int32_t n_train, int32_t n_validation,
                            double dev_fraction, uint64_t seed, sg_error *err);
 
@@ -198,14 +206,14 @@ sg_dataset_info sg_dataset_describe(const sg_dataset *data);
  * on, duplicate rows, unlabelled rows). Returns the number of notes added, -1 if out of memory. */
 int32_t sg_dataset_check(sg_dataset *data);
 
-/* `data convert`: write encoded features and labels. ARFF: -C relation, sparse rows if the data set is sparse. LIBSVM:
- * features from 1, labels from 0 (a row without either is a blank line). XC: header, both from 0. A name that ends in .gz is
- * compressed. */
+/* `data convert`: write encoded features and labels. ARFF: -C relation, sparse rows if the data set is sparse.
+ * LIBSVM: features from 1, labels from 0 (a row without either is a blank line). XC: header, both from 0. A name
+ * that ends in .gz is compressed. */
 sg_status sg_dataset_write(const sg_dataset *data, const char *path, sg_data_format format, sg_error *err);
 
 /* ====================================================================================================== metrics */
-/* Names carry the convention: example_f1 counts a row without gold and predicted label as 0, example_f1.empty1 as 1. What
- * is undefined (no positive anywhere) has defined = false and is null in JSON. */
+/* Names carry the convention: example_f1 counts a row without gold and predicted label as 0, example_f1.empty1 as 1.
+ * What is undefined (no positive anywhere) has defined = false and is null in JSON. */
 typedef struct sg_metric {
     char name[24];
     double value;
@@ -218,11 +226,11 @@ typedef struct sg_metrics {
     sg_metric metric[SG_METRICS_MAX];
 } sg_metrics;
 
-/* Multi-label metrics of probabilities p and gold labels y, both [rows, labels]. A label is predicted where
- * p >= threshold (thresholds: [labels], or NULL for 0.5). known (or NULL) is 0 where a gold label is unknown: that cell counts
- * nowhere. ranking adds map.example (rows without gold label count 0; .nonempty leaves them out), map.label (labels without
- * positive left out), ap.micro, ndcg and lrap (ties as in scikit-learn), p@1, p@3, p@5 (ties: lower label first; n_tied@k rows tie
- * at the cut), which sort the scores. */
+/* Multi-label metrics of probabilities p and gold labels y, both [rows, labels]. A label is predicted where p >=
+ * threshold (thresholds: [labels], or NULL for 0.5). known (or NULL) is 0 where a gold label is unknown: that cell
+ * counts nowhere. ranking adds map.example (rows without gold label count 0; .nonempty leaves them out), map.label
+ * (labels without positive left out), ap.micro, ndcg and lrap (ties as in scikit-learn), p@1, p@3, p@5 (ties: lower
+ * label first; n_tied@k rows tie at the cut), which sort the scores. */
 sg_status sg_metrics_multilabel(sg_metrics *out, const float *p, const float *y, const float *known, int64_t rows,
                                 int64_t labels, const float *thresholds, bool ranking, sg_error *err);
 const sg_metric *sg_metrics_find(const sg_metrics *metrics, const char *name);     /* NULL if absent */
