@@ -69,7 +69,7 @@ static sg_status launch(const sg_plan *plan, sg_step *step, sg_run_index run, sg
                       .state = step->kernel.state,
                       .run = run,
                       .workspace = step->workspace < 0 ? NULL : plan->buffer[step->workspace].at,
-                      .threads = plan->session->threads};
+                      .threads = step->spec.threads};
     sg_error why;
     why.status = SG_OK;
     why.text[0] = 0;

@@ -28,12 +28,21 @@ static bool fill(sg_graph *graph, const sg_node *node, int32_t threads, sg_shape
     return true;
 }
 
+/* Waking the other threads and waiting for them takes some microseconds: a kernel that one thread finishes in about that time
+ * is left to one thread. The rates are those of a modest core; results do not depend on the choice. */
+static int32_t worthwhile_threads(const sg_plan *plan, sg_graph *graph, const sg_node *node)
+{
+    const double bytes_per_us = 10e3, flops_per_us = 10e3, least_us = 6;
+    sg_cost cost = sg_node_cost(graph, node);
+    return cost.bytes / bytes_per_us + cost.flops / flops_per_us < least_us ? 1 : plan->session->threads;
+}
+
 sg_status sg_spec_fill(sg_plan *plan, sg_graph *graph, const sg_node *node, sg_kernel_spec *spec, sg_error *err)
 {
     int32_t n = node->n_in + node->n_out;
     sg_shape *shape = sg_plan_take(plan, n, sizeof *shape);
     sg_dtype *dtype = sg_plan_take(plan, n, sizeof *dtype);
-    if (!fill(graph, node, plan->session->threads, shape, dtype, spec))
+    if (!fill(graph, node, worthwhile_threads(plan, graph, node), shape, dtype, spec))
         return sg_fail(err, SG_E_MEMORY, "out of memory while compiling");
     for (int32_t k = 0; k < n; k++) {
         size_t bytes;
