@@ -1,0 +1,375 @@
+/* run_test.c - the built program as a user runs it: exit codes, what goes to which stream, at most three lines for a failure,
+ * JSON that parses, and a small run from training to prediction. */
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char folder[64];
+
+typedef struct outcome {
+    int code;
+    char *out, *err;
+} outcome;
+
+static char *slurp(const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "rb");
+    char *text = calloc(1, 1 << 22);
+    if (file && text) {
+        size_t used = fread(text, 1, (1 << 22) - 1, file);
+        text[used] = 0;
+        fclose(file);
+    }
+    return text;
+}
+
+/* Run `sealgraph ARGUMENTS` in the test's folder with nothing of the caller's settings. */
+static outcome run(const char *arguments)
+{
+    char command[4096];
+    snprintf(command, sizeof command,
+             "cd %s && env -i PATH=/usr/bin:/bin OMP_WAIT_POLICY=passive %s/sealgraph %s >out.txt 2>err.txt", folder,
+             SG_BINARY_DIR, arguments);
+    int status = system(command);
+    return (outcome){WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp("out.txt"), slurp("err.txt")};
+}
+
+static void release(outcome *o)
+{
+    free(o->out);
+    free(o->err);
+}
+
+static int lines(const char *text)
+{
+    int count = 0;
+    for (; *text; text++)
+        count += *text == '\n';
+    return count;
+}
+
+static void write_file(const char *name, const char *text)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static int exists(const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return access(path, F_OK) == 0;
+}
+
+/* A failure: its code, nothing on standard output, the message in one to three lines. */
+static void fails(const char *arguments, int code, const char *message)
+{
+    outcome o = run(arguments);
+    if (o.code != code || !strstr(o.err, message) || o.out[0] || lines(o.err) < 1 || lines(o.err) > 3)
+        fail_msg("%s: code %d\nout: %s\nerr: %s", arguments, o.code, o.out, o.err);
+    release(&o);
+}
+
+static void succeeds(const char *arguments, const char *printed)
+{
+    outcome o = run(arguments);
+    if (o.code != 0 || !strstr(o.out, printed))
+        fail_msg("%s: code %d\nout: %s\nerr: %s", arguments, o.code, o.out, o.err);
+    release(&o);
+}
+
+/* Standard output is one JSON document. The caller releases it. */
+static json_t *document(const char *arguments, int code)
+{
+    json_error_t where;
+    outcome o = run(arguments);
+    json_t *value = json_loads(o.out, JSON_REJECT_DUPLICATES, &where);
+    if (!value || o.code != code)
+        fail_msg("%s: code %d, %s\nout: %s\nerr: %s", arguments, o.code, value ? "" : where.text, o.out, o.err);
+    release(&o);
+    return value;
+}
+
+static void usage_errors(void **state)
+{
+    (void)state;
+    fails("", 2, "no command given");
+    fails("tarin", 2, "unknown command 'tarin' (did you mean 'train'?)");
+    fails("data", 2, "data needs one of: info, check, convert, split");
+    fails("train --epohcs 3", 2, "unknown flag --epohcs (did you mean --epochs?)");
+    fails("train --epochs", 2, "--epochs needs a value");
+    fails("train --resume=yes", 2, "--resume takes no value");
+    fails("train --progress sometimes", 2, "--progress must be one of auto|bar|plain|none");
+    fails("train --set lr", 2, "--set expects KEY=VALUE");
+    fails("train --require test/example_f1", 2, "--require expects");
+    fails("config show extra", 2, "unexpected argument 'extra'");
+    fails("config show --set trian.lr=1e-2", 2, "--set: unknown key 'trian.lr' (did you mean 'train.lr'?)");
+    fails("config show --lr nan", 2, "--lr: train.lr expects a finite number, not 'nan'");
+    fails("config show --lr -1", 2, "--lr: train.lr must be in (0, inf), not -1");
+    fails("config show -c absent.yml", 2, "cannot open the configuration absent.yml");
+    fails("completion tcsh", 2, "not 'tcsh'");
+    fails("ops frobnicate", 2, "unknown op 'frobnicate'");
+    fails("train", 2, "no data");
+}
+
+static void mistakes_in_files_are_placed(void **state)
+{
+    (void)state;
+    write_file("typo.yml", "train:\n  lrr: 0.1\n");
+    fails("config show -c typo.yml", 2, "typo.yml:2:3: unknown key 'train.lrr' (did you mean 'train.lr'?)");
+    json_t *value = document("config show -c typo.yml --json", 2), *error = json_object_get(value, "error");
+    assert_int_equal(json_integer_value(json_object_get(error, "code")), 2);
+    assert_string_equal(json_string_value(json_object_get(error, "file")), "typo.yml");
+    assert_int_equal(json_integer_value(json_object_get(error, "line")), 2);
+    assert_int_equal(json_integer_value(json_object_get(error, "column")), 3);
+    json_decref(value);
+    write_file("bad.arff", "@relation 'x: -C 1'\n@attribute y {0,1}\n@attribute a numeric\n@data\n0,1\n1,hot\n");
+    fails("data info bad.arff", 3, "bad.arff:6:3");
+    fails("train --train bad.arff -o nothing", 3, "bad.arff:6:3");
+    assert_false(exists("nothing"));
+    value = document("data info bad.arff --json", 3);
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(value, "error"), "line")), 6);
+    json_decref(value);
+    write_file("nolabels.arff", "@relation x\n@attribute a numeric\n@attribute y {0,1}\n@data\n0,1\n");
+    fails("data info nolabels.arff", 3, "nolabels.arff");
+    fails("data info absent.arff", 1, "absent.arff");
+}
+
+static void help_and_tables(void **state)
+{
+    (void)state;
+    succeeds("help", "sealgraph COMMAND");
+    succeeds("--help", "commands");
+    succeeds("train --help", "--labels-xml FILE");
+    succeeds("help data info", "count rows");
+    succeeds("help --man", ".Sh EXIT STATUS");
+    succeeds("--version", "sealgraph ");
+    succeeds("--version -v", "instructions");
+    succeeds("ops", "matmul");
+    succeeds("ops softplus", "elementwise");
+    succeeds("completion bash", "complete -o filenames -F _sealgraph sealgraph");
+    succeeds("completion zsh", "#compdef sealgraph");
+    succeeds("completion fish", "complete -c sealgraph");
+    succeeds("config show --origin --lr 0.5", "# --lr");
+    succeeds("init --loss seal-dynamic --train a.arff", "name: seal-dynamic");
+    json_decref(document("config schema", 0));
+    json_decref(document("config show --json", 0));
+    json_decref(document("version --json", 0));
+    json_t *ops = document("ops --json", 0);
+    assert_true(json_array_size(json_object_get(ops, "ops")) > 50);
+    json_decref(ops);
+}
+
+static void completion_is_valid_bash(void **state)
+{
+    (void)state;
+    outcome o = run("completion bash");
+    write_file("completion.sh", o.out);
+    char command[512];
+    snprintf(command, sizeof command,
+             "cd %s && bash -c 'source completion.sh; COMP_WORDS=(sealgraph train --dev); COMP_CWORD=2; _sealgraph; "
+             "echo ${COMPREPLY[*]}' >words.txt",
+             folder);
+    assert_int_equal(system(command), 0);
+    char *words = slurp("words.txt");
+    assert_string_equal(words, "--dev-fraction --device\n");
+    free(words);
+    release(&o);
+}
+
+static void configuration_round_trip(void **state)
+{
+    (void)state;
+    outcome o = run("config show --set model.hidden=[5,6] --lr 3e-4 --train x.arff");
+    write_file("shown.yml", o.out);
+    outcome again = run("config show -c shown.yml");
+    assert_string_equal(o.out, again.out);
+    release(&o);
+    release(&again);
+    o = run("init --seed 7 -o made.yml");
+    assert_int_equal(o.code, 0);
+    release(&o);
+    fails("init -o made.yml", 2, "made.yml exists");
+    succeeds("config show -c made.yml", "seed: 7");
+}
+
+/* 200 rows whose three labels are the signs of three features. */
+static void write_data(const char *name)
+{
+    char path[256];
+    unsigned bits = 12345;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("@relation 'toy: -C 3'\n@attribute p {0,1}\n@attribute q {0,1}\n@attribute r {0,1}\n", file);
+    fputs("@attribute a numeric\n@attribute b numeric\n@attribute c numeric\n@data\n", file);
+    for (int row = 0; row < 200; row++) {
+        double x[3];
+        for (int i = 0; i < 3; i++) {
+            bits = bits * 1103515245u + 12345u;
+            x[i] = (double)(bits >> 16 & 0x7fff) / 16384 - 1;
+        }
+        fprintf(file, "%d,%d,%d,%.4f,%.4f,%.4f\n", x[0] > 0, x[1] > 0, x[2] > 0 || x[0] <= 0, x[0], x[1], x[2]);
+    }
+    fclose(file);
+}
+
+#define TOY "--train toy.arff --test toy.arff --set model.hidden=[16] --lr 0.02 --threads 1 -q "
+
+static void data_commands(void **state)
+{
+    (void)state;
+    write_data("toy.arff");
+    json_t *info = document("data info toy.arff --json", 0);
+    assert_int_equal(json_integer_value(json_object_get(info, "rows")), 200);
+    assert_int_equal(json_integer_value(json_object_get(info, "features")), 3);
+    assert_int_equal(json_integer_value(json_object_get(info, "labels")), 3);
+    assert_true(json_real_value(json_object_get(info, "cardinality")) > 1);
+    json_decref(info);
+    json_decref(document("data check toy.arff --json", 0));
+    json_decref(document("data convert toy.arff -o toy.svm --json", 0));
+    succeeds("data info toy.svm", "rows         200");
+    fails("data convert toy.arff -o toy.svm", 2, "toy.svm exists");
+    fails("data convert toy.arff -o toy.bin", 2, "--to arff, libsvm or xc");
+    succeeds("data split toy.arff", "\ttrain");
+    json_decref(document("data split toy.arff -o parts.tsv --json", 0));
+    succeeds("data info --files toy.arff --split parts.tsv", "validation");
+    json_t *perfect = document("score toy.arff toy.arff --json", 0);
+    json_t *metrics = json_object_get(perfect, "metrics");
+    assert_true(json_number_value(json_object_get(metrics, "micro_f1")) == 1);
+    json_decref(perfect);
+}
+
+static void train_evaluate_predict(void **state)
+{
+    (void)state;
+    write_data("toy.arff");
+    json_t *dry = document("train " TOY "--dry-run --json -o run", 0);
+    assert_int_equal(json_integer_value(json_object_get(dry, "task_parameters")), 16 * 4 + 16 * 3);
+    json_decref(dry);
+    assert_false(exists("run"));
+    fails("train " TOY "--resume -o run", 2, "no unfinished run");
+    json_t *trained = document("train " TOY "--epochs 15 -o run --json", 0);
+    json_t *test = json_object_get(trained, "test");
+    assert_string_equal(json_string_value(json_object_get(trained, "run")), "run");
+    assert_true(json_number_value(json_object_get(test, "example_f1")) > 0.8);
+    assert_true(exists("run/metrics.json") && exists("run/model/model.safetensors"));
+    fails("train " TOY "--epochs 15 -o run", 2, "finished run");
+    json_t *evaluated = document("eval run --json -q --threads 1", 0);
+    double before = json_number_value(json_object_get(test, "example_f1"));
+    double after = json_number_value(json_object_get(json_object_get(evaluated, "test"), "example_f1"));
+    assert_true(before - after < 1e-7 && after - before < 1e-7);
+    json_decref(evaluated);
+    json_decref(trained);
+    json_decref(document("eval run --require 'test/example_f1>=2' -q --threads 1 --json", 5));
+    json_decref(document("eval run --require 'test/example_f1>=0.5' -q --threads 1 --json", 0));
+    json_decref(document("model info run --json", 0));
+    succeeds("model info run", "task/G");
+    succeeds("predict run toy.arff --threads 1", "\"scores\"");
+    json_decref(document("predict run toy.arff -o p.jsonl --json --threads 1", 0));
+    json_t *scored = document("score toy.arff p.jsonl --json", 0);
+    assert_true(json_number_value(json_object_get(json_object_get(scored, "metrics"), "example_f1")) > 0.8);
+    json_decref(scored);
+}
+
+static void equal_seeds_equal_bytes(void **state)
+{
+    (void)state;
+    write_data("toy.arff");
+    static const char *const runs[] = {"train " TOY "--epochs 3 -o one", "train " TOY "--epochs 3 -o two",
+                                       "train " TOY "--epochs 3 -o three --threads 2"};
+    for (int i = 0; i < 3; i++) {
+        outcome o = run(runs[i]);
+        assert_int_equal(o.code, 0);
+        release(&o);
+    }
+    char *one = slurp("one/metrics.json"), *two = slurp("two/metrics.json"), *three = slurp("three/metrics.json");
+    assert_true(strlen(one) > 100);
+    assert_string_equal(one, two);
+    assert_string_equal(one, three);
+    free(one);
+    free(two);
+    free(three);
+}
+
+static void broken_models_are_refused(void **state)
+{
+    (void)state;
+    write_data("toy.arff");
+    outcome o = run("train " TOY "--epochs 1 -o whole");
+    assert_int_equal(o.code, 0);
+    release(&o);
+    char command[512];
+    snprintf(command, sizeof command, "cd %s && cp -r whole/model cut && truncate -s 100 cut/model.safetensors", folder);
+    assert_int_equal(system(command), 0);
+    fails("model info cut", 3, "model.safetensors");
+    fails("eval cut toy.arff", 3, "model.safetensors");
+    fails("eval nowhere toy.arff", 1, "nowhere");
+}
+
+static void interrupted_runs_go_on(void **state)
+{
+    (void)state;
+    write_data("toy.arff");
+    char command[1024];
+    snprintf(command, sizeof command,
+             "cd %s && env -i PATH=/usr/bin:/bin timeout --preserve-status -s INT 1 %s/sealgraph train " TOY
+             "--epochs 100000 --set train.patience=100000 -o stopped >out.txt 2>err.txt",
+             folder, SG_BINARY_DIR);
+    int status = system(command);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 130);
+    char *err = slurp("err.txt");
+    assert_non_null(strstr(err, "the same command goes on"));
+    free(err);
+    assert_true(exists("stopped/checkpoint.safetensors"));
+    assert_false(exists("stopped/metrics.json"));
+    fails("train " TOY "--epochs 5 -o stopped", 2, "other settings");
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/sealgraph-run-XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(usage_errors),
+        cmocka_unit_test(mistakes_in_files_are_placed),
+        cmocka_unit_test(help_and_tables),
+        cmocka_unit_test(completion_is_valid_bash),
+        cmocka_unit_test(configuration_round_trip),
+        cmocka_unit_test(data_commands),
+        cmocka_unit_test(train_evaluate_predict),
+        cmocka_unit_test(equal_seeds_equal_bytes),
+        cmocka_unit_test(broken_models_are_refused),
+        cmocka_unit_test(interrupted_runs_go_on),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
