@@ -66,7 +66,7 @@ static sg_bench_row *add_row(sg_bench *bench)
 
 sg_status sg_bench_time(sg_bench *bench, const char *name, sg_plan *plan, double examples, sg_error *err)
 {
-    int64_t runs;
+    int64_t runs = 0;
     double *times = sg_calloc(MOST, sizeof *times);
     sg_status status = times ? measure(bench, plan, times, &runs, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
     sg_bench_row *row = status == SG_OK ? add_row(bench) : NULL;

@@ -323,7 +323,8 @@ sg_scope sg_scope_in(sg_scope scope, sg_graph *graph);
 sg_value sg_param(sg_scope scope, const char *name, sg_shape shape, sg_init init);
 sg_value sg_state(sg_scope scope, const char *name, sg_dtype dtype, sg_shape shape, sg_init init);
 /* Rebind the entry whose current value is `old` to `next` (same shape and dtype): later sg_param calls see `next`, and
- * the plan writes it to the store when the run ends. No ordering edges exist: values are versions. */
+ * the plan writes it to the store when the run ends. No ordering edges exist: values are versions. If `old` is the current
+ * version of several entries (they were assigned one value), that is an error: sg_rebind names the entry. */
 void sg_assign(sg_value old, sg_value next);
 /* Current values of the trainable entries under the scope that this graph has used, in creation order of the store.
  * Writes at most `capacity`; returns the number there are. */

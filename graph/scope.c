@@ -130,7 +130,15 @@ void sg_assign(sg_value old, sg_value next)
             sg_graph_fail(old.graph, SG_E_ARGUMENT, old, "assignment of a value that does not exist");
         return;
     }
-    int32_t entry = sg_entry_of(old);
+    int32_t entry = sg_entry_of(old), sharing = 0;
+    for (int32_t i = 0; i < old.graph->n_versions; i++)
+        sharing += old.graph->versions[i].current == old.id;
+    if (sharing > 1) {
+        sg_graph_fail(old.graph, SG_E_ARGUMENT, old,
+                      "'%s' is the current version of %d store entries: say which one with sg_rebind",
+                      sg_node_of(old)->name, sharing);
+        return;
+    }
     if (entry < 0) {
         sg_graph_fail(old.graph, SG_E_ARGUMENT, old, "'%s' is not the current version of a store entry of this graph",
                       sg_node_of(old)->name);
