@@ -1,13 +1,7 @@
 /* checkpoint.c - a whole store in one file. */
 #include <string.h>
 
-#include "serialize/serialize.h"
-
-/* How an entry's memory is laid out: F32 entries are held in the store's real type. */
-static sg_dtype stored_as(const sg_store *store, const sg_entry *e)
-{
-    return e->dtype == SG_I32 ? SG_I32 : sg_store_real(store);
-}
+#include "serialize/model_internal.h"
 
 sg_status sg_checkpoint_write(const char *path, sg_store *store, const char *state_json, sg_error *err)
 {
@@ -17,7 +11,7 @@ sg_status sg_checkpoint_write(const char *path, sg_store *store, const char *sta
         return sg_fail(err, SG_E_MEMORY, "out of memory");
     for (int32_t i = 0; i < n; i++) {
         const sg_entry *e = sg_store_at(store, i);
-        tensors[i] = (sg_named_tensor){e->name, stored_as(store, e), e->shape, e->data};
+        tensors[i] = (sg_named_tensor){e->name, sgi_stored_as(store, e), e->shape, e->data};
     }
     sg_text_pair metadata[] = {{"format", "sealgraph checkpoint 1"}, {"state", state_json}};
     sg_status status = sg_safetensors_write(path, tensors, n, metadata, 2, err);
@@ -36,10 +30,10 @@ static sg_status check(const sg_safetensors *file, sg_store *store, const char *
         const sg_named_tensor *t = sg_safetensors_find(file, e->name);
         if (!t)
             return sg_fail_at(err, SG_E_DATA, path, 0, 0, "the checkpoint lacks '%s'", e->name);
-        if (t->dtype != stored_as(store, e) || !sg_shape_equal(&t->shape, &e->shape))
+        if (t->dtype != sgi_stored_as(store, e) || !sg_shape_equal(&t->shape, &e->shape))
             return sg_fail_at(err, SG_E_DATA, path, 0, 0, "'%s' is %s %s in the checkpoint and %s %s in the model",
                               e->name, sg_dtype_name(t->dtype), sg_shape_format(&t->shape, had, sizeof had),
-                              sg_dtype_name(stored_as(store, e)), sg_shape_format(&e->shape, wants, sizeof wants));
+                              sg_dtype_name(sgi_stored_as(store, e)), sg_shape_format(&e->shape, wants, sizeof wants));
     }
     if (sg_safetensors_count(file) != sg_store_count(store))
         return sg_fail_at(err, SG_E_DATA, path, 0, 0, "the checkpoint has %d tensors, the model %d entries",
