@@ -18,9 +18,9 @@ static const struct {
 enum { DTYPES = sizeof dtypes / sizeof dtypes[0] };
 
 struct sg_safetensors {
-    char *bytes;                 /* the whole file */
+    char *bytes; /* the whole file */
     json_t *header;
-    sg_named_tensor *tensors;    /* sorted by place in the file */
+    sg_named_tensor *tensors; /* sorted by place in the file */
     int32_t count;
 };
 
@@ -75,8 +75,8 @@ static char *header_text(const sg_named_tensor *tensors, int32_t n, const sg_tex
     return wider;
 }
 
-sg_status sg_safetensors_write(const char *path, const sg_named_tensor *tensors, int32_t n, const sg_text_pair *metadata,
-                               int32_t n_metadata, sg_error *err)
+sg_status sg_safetensors_write(const char *path, const sg_named_tensor *tensors, int32_t n,
+                               const sg_text_pair *metadata, int32_t n_metadata, sg_error *err)
 {
     for (int32_t i = 0; i < n; i++)
         if (!file_dtype(tensors[i].dtype) || sg_shape_count(&tensors[i].shape) < 0)
@@ -167,7 +167,7 @@ static int by_place(const void *a, const void *b)
     if (x->data != y->data)
         return (const char *)x->data < (const char *)y->data ? -1 : 1;
     int64_t nx = sg_shape_count(&x->shape), ny = sg_shape_count(&y->shape);
-    return (nx > ny) - (nx < ny);        /* empty tensors before the one that starts there */
+    return (nx > ny) - (nx < ny); /* empty tensors before the one that starts there */
 }
 
 static sg_status check_cover(const sg_safetensors *f, const char *data, uint64_t size, const char *path, sg_error *err)
@@ -200,7 +200,8 @@ static sg_status parse_header(sg_safetensors *f, size_t size, const char *path, 
         return sg_fail(err, SG_E_MEMORY, "out of memory for %s", path);
     const char *name, *data = f->bytes + 8 + length;
     json_t *value;
-    json_object_foreach(f->header, name, value) {
+    json_object_foreach(f->header, name, value)
+    {
         if (strcmp(name, "__metadata__") == 0)
             continue;
         SG_TRY(parse_tensor(&f->tensors[f->count], name, value, data, size - 8 - length, path, err));
