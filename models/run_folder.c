@@ -51,7 +51,7 @@ static sg_status write_text(const sgi_run *run, const char *name, const char *te
 /* jansson allocates with malloc; its texts are freed with free. */
 static sg_status write_json(const sgi_run *run, const char *name, json_t *value, sg_error *err)
 {
-    char *text = value ? json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
+    char *text = value ? json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
     sg_status status = text ? write_text(run, name, text, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
     free(text);
     json_decref(value);

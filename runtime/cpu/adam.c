@@ -53,9 +53,11 @@ static void run_tiles(void *arg, int64_t begin, int64_t end, int32_t thread)
     const void *const *in = j->l->in;
     void *const *out = j->l->out;
     int64_t first = begin * TILE, last = end * TILE < j->count ? end * TILE : j->count;
+    unsigned mode = sg_cpu_flush_subnormals();
     j->rows->adam(last - first, &j->step, (const float *)in[P] + first, (const float *)in[G] + first,
                   (const float *)in[M] + first, (const float *)in[V] + first, (float *)out[0] + first,
                   (float *)out[1] + first, (float *)out[2] + first);
+    sg_cpu_restore_subnormals(mode);
 }
 
 static bool launch(const sg_launch *l, sg_error *err)

@@ -6,6 +6,8 @@
 #ifndef SG_CPU_INTERNAL_H
 #define SG_CPU_INTERNAL_H
 
+#include <xmmintrin.h>
+
 #include "runtime/backend_internal.h"
 
 /* Ordered: a higher level includes the lower ones. */
@@ -35,6 +37,17 @@ const sg_cpu_kernel *sg_cpu_find(const sg_kernel_spec *spec);
  * `thread` is in [0, threads): an index of per-thread scratch. Runs in the caller if one thread is enough. */
 typedef void (*sg_cpu_range_fn)(void *arg, int64_t begin, int64_t end, int32_t thread);
 void sg_cpu_parallel(int32_t threads, int64_t tiles, sg_cpu_range_fn fn, void *arg);
+
+/* Products and optimiser steps take subnormal numbers as zero: on x86 each one costs a hundred cycles or more, and gradients of
+ * a saturated loss are full of them (measured: a product 6 times, Adam 3 times slower). Elementwise operators keep them exactly.
+ * The mode belongs to the thread, so a range function sets it at its start and restores what it found. */
+static inline unsigned sg_cpu_flush_subnormals(void)
+{
+    unsigned found = _mm_getcsr();
+    _mm_setcsr(found | 0x8040);      /* flush results to zero, take operands as zero */
+    return found;
+}
+static inline void sg_cpu_restore_subnormals(unsigned found) { _mm_setcsr(found); }
 
 /* Round up to the 64-byte lines that scratch is cut in, so that threads do not share one. */
 static inline size_t sg_cpu_line(size_t bytes) { return (bytes + 63) & ~(size_t)63; }

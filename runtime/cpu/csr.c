@@ -74,12 +74,14 @@ static void product_tiles(void *arg, int64_t begin, int64_t end, int32_t thread)
     const int32_t *p = j->l->in[c->pointers];
     const float *dense = j->l->in[DENSE];
     float *out = j->l->out[0];
+    unsigned mode = sg_cpu_flush_subnormals();
     for (int64_t t = begin; t < end; t++) {
         int64_t line = t % c->lines, col = t / c->lines * c->block;
         int64_t n = c->width - col < c->block ? c->width - col : c->block;
         j->rows->gather_sum(n, p[line], p[line + 1], j->l->in[VALUES], c->order < 0 ? NULL : j->l->in[c->order],
                             j->l->in[c->index], dense + col, c->width, out + line * c->width + col);
     }
+    sg_cpu_restore_subnormals(mode);
 }
 
 static bool launch_product(const sg_launch *l, sg_error *err)
@@ -100,9 +102,11 @@ static void sddmm_tiles(void *arg, int64_t begin, int64_t end, int32_t thread)
     const int32_t *p = j->l->in[INDPTR], *index = j->l->in[COLUMNS];
     const float *g = j->l->in[DENSE], *w = j->l->in[DENSE_2];
     float *out = j->l->out[0];
+    unsigned mode = sg_cpu_flush_subnormals();
     for (int64_t row = begin; row < end; row++)
         for (int64_t e = p[row]; e < p[row + 1]; e++)
             out[e] = j->rows->dot(c->width, g + row * c->width, w + index[e] * c->width);
+    sg_cpu_restore_subnormals(mode);
 }
 
 static bool launch_sddmm(const sg_launch *l, sg_error *err)

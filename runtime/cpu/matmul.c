@@ -8,10 +8,6 @@
 
 #include <string.h>
 
-/* Tile limits, by measurement on two AVX-512 cores over the products of the SEAL step and 1024^3: larger tiles gain under
- * 5 % and leave too few tiles to share out; with smaller ones the fixed cost of a call (about 1 us) shows. */
-#define TILE_M 128
-#define TILE_N 256
 /* A product above this many multiply-adds is worth a second thread. */
 #define SPLIT_WORK 250000
 
@@ -88,11 +84,30 @@ static int64_t cut(int64_t n, int64_t limit)
     return size < n ? size : n;
 }
 
+/* By measurement, on two AVX-512 cores, over the products of the SEAL step, of prediction, and 1024^3. oneDNN packs b for
+ * each call if it is stored transposed, so these tiles are wide; it copies a if that one is, which long rows of b repay. */
+static void tile_limits(const sg_matmul_problem *p, int64_t *m, int64_t *n)
+{
+    if (p->b_transposed) {
+        *m = 176;
+        *n = 256;
+    } else if (p->a_transposed) {
+        *m = 176;
+        *n = p->k <= 64 || p->n > 256 ? 512 : 128;
+    } else {
+        bool tall = p->m > 64 && p->k <= 512;
+        *m = tall ? 352 : 256;
+        *n = tall ? 112 : 256;
+    }
+}
+
 static void choose_tiles(matmul *mm)
 {
     const sg_matmul_problem *p = &mm->p;
-    mm->tile_m = cut(p->m, TILE_M);
-    mm->tile_n = cut(p->n, TILE_N);
+    int64_t limit_m, limit_n;
+    tile_limits(p, &limit_m, &limit_n);
+    mm->tile_m = cut(p->m, limit_m);
+    mm->tile_n = cut(p->n, limit_n);
     bool single = p->batch == 1 && mm->tile_m == p->m && mm->tile_n == p->n;
     if (single && p->m * p->n * p->k >= SPLIT_WORK) {
         /* oneDNN packs a transposed b for each call: halves of N would have it packed once, but are slower to pack. */
@@ -160,6 +175,7 @@ static void run_tiles(void *arg, int64_t begin, int64_t end, int32_t thread)
     job *j = arg;
     const matmul *mm = j->mm;
     const sg_matmul_problem *p = &mm->p;
+    unsigned mode = sg_cpu_flush_subnormals();
     for (int64_t tile = begin; tile < end; tile++) {
         int64_t in = tile % mm->tiles_n, im = tile / mm->tiles_n % mm->tiles_m, batch = tile / mm->tiles_n / mm->tiles_m;
         int64_t row = im * mm->tile_m, col = in * mm->tile_n, a, b;
@@ -171,6 +187,7 @@ static void run_tiles(void *arg, int64_t begin, int64_t end, int32_t thread)
                                 j->scratch + (size_t)thread * mm->scratch))
             __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
     }
+    sg_cpu_restore_subnormals(mode);
 }
 
 static bool launch(const sg_launch *l, sg_error *err)

@@ -52,11 +52,13 @@ static void run_rows(void *arg, int64_t begin, int64_t end, int32_t thread)
     (void)thread;
     const job *j = arg;
     const sg_matmul_problem *p = &j->s->p;
+    unsigned mode = sg_cpu_flush_subnormals();
     for (int64_t r = begin; r < end; r++) {
         int64_t a, b, i = r % p->m;
         sg_matmul_offsets(p, r / p->m, &a, &b);
         product_row(j, j->a + a + (p->a_transposed ? i : i * p->k), j->b + b, j->c + r * p->n);
     }
+    sg_cpu_restore_subnormals(mode);
 }
 
 static bool launch(const sg_launch *l, sg_error *err)
