@@ -80,6 +80,19 @@ static sg_value copy_leaf(rewriting *r, const sg_node *node)
     return sgi_leaf(r->to, node->op, node->attr, v->dtype, &v->shape);
 }
 
+/* A node with a body takes what its body takes: rewriting may have given the copy more inputs. */
+static sg_value build_with_body(rewriting *r, const sg_node *node, const sg_attr *attr, const sg_graph *body)
+{
+    sg_value *in = sg_calloc(body->n_inputs + 1, sizeof *in);
+    if (!in)
+        return SG_NONE;
+    for (int32_t k = 0; k < body->n_inputs; k++)
+        in[k] = body->inputs[k].outer;
+    sg_value v = sg_build(r->to, node->op, in, body->n_inputs, attr);
+    sg_free(in);
+    return v;
+}
+
 static sg_value copy_node(rewriting *r, const sg_node *node, const sg_value *in)
 {
     if (node->op->flags & SG_OP_LEAF)
@@ -88,12 +101,15 @@ static sg_value copy_node(rewriting *r, const sg_node *node, const sg_value *in)
     if (!attr)
         return SG_NONE;
     bool good = true;
+    const sg_graph *body = NULL;
     for (int32_t i = 0; i < node->op->n_attrs; i++) {
         attr[i] = node->attr[i];
         if (attr[i].kind == SG_ATTR_GRAPH && attr[i].graph->parent == r->from)
-            good &= (attr[i].graph = rewrite_body(r, attr[i].graph)) != NULL;
+            good &= (body = attr[i].graph = rewrite_body(r, attr[i].graph)) != NULL;
     }
-    sg_value v = good ? sg_build(r->to, node->op, in, node->n_in, attr) : SG_NONE;
+    sg_value v = SG_NONE;
+    if (good)
+        v = body ? build_with_body(r, node, attr, body) : sg_build(r->to, node->op, in, node->n_in, attr);
     if (attr != few)
         sg_free(attr);
     return v;

@@ -71,7 +71,16 @@ void sg_plan_free(sg_plan *plan)
 
 static sg_status out_of_memory(sg_error *err) { return sg_fail(err, SG_E_MEMORY, "out of memory while compiling"); }
 
-/* --------------------------------------------------------------------------------------------------- lower and fuse */
+/* --------------------------------------------------------------------------------------------------- hoist and fuse */
+
+static sg_status hoist(sg_plan *plan, sg_error *err)
+{
+    sg_graph *hoisted;
+    SG_TRY(sg_hoist(plan->graph, &hoisted, err));
+    sg_graph_free(plan->graph);
+    plan->graph = hoisted;
+    return SG_OK;
+}
 
 static sg_status fuse(sg_plan *plan, sg_error *err)
 {
@@ -304,6 +313,7 @@ static sg_status compile(sg_plan *plan, sg_graph *graph, sg_error *err)
     SG_TRY(sg_graph_verify(graph, err));
     SG_TRY(sg_lower(plan->session, graph, &plan->graph, err));
     SG_TRY(sg_check_kernels(plan->session, plan->graph, err));
+    SG_TRY(hoist(plan, err));
     SG_TRY(fuse(plan, err));
     SG_TRY(make_inputs(plan, graph, err));
     SG_TRY(make_results(plan, err));

@@ -150,6 +150,8 @@ sg_status sg_plan_compile(sg_plan **out, sg_session *session, sg_graph *graph, b
 /* lower.c: replace composites that the device lacks by their decomposition, then report every node still without
  * kernel. */
 sg_status sg_lower(sg_session *session, sg_graph *from, sg_graph **out, sg_error *err);
+/* hoist.c: a copy in which loop bodies compute only what changes from one iteration to the next. */
+sg_status sg_hoist(sg_graph *from, sg_graph **out, sg_error *err);
 sg_status sg_check_kernels(sg_session *session, sg_graph *graph, sg_error *err);
 /* The values that a run of the graph must produce: results, then what is written to the store. */
 int32_t sg_root_count(const sg_graph *graph);

@@ -77,6 +77,7 @@ bool sg_program_has(const sg_op *op, int32_t n_in, const sg_dtype *in, sg_dtype 
 typedef struct builder {
     sg_program *program;
     sg_error *err;
+    sg_status status;
 } builder;
 
 static bool grow(void **array, int32_t n, int32_t *capacity, size_t item)
@@ -94,7 +95,7 @@ static bool grow(void **array, int32_t n, int32_t *capacity, size_t item)
 
 static int32_t no_memory(builder *b)
 {
-    sg_fail(b->err, SG_E_MEMORY, "out of memory compiling a fused chain");
+    b->status = sg_fail(b->err, SG_E_MEMORY, "out of memory compiling a fused chain");
     return NONE;
 }
 
@@ -177,7 +178,7 @@ typedef struct unit {
 
 static int32_t bad_chain(builder *b, const sg_op *op)
 {
-    sg_fail(b->err, SG_E_UNSUPPORTED, "op %s cannot be part of a fused chain as it stands", op->name);
+    b->status = sg_fail(b->err, SG_E_UNSUPPORTED, "op %s cannot be part of a fused chain as it stands", op->name);
     return NONE;
 }
 
@@ -367,7 +368,7 @@ static int32_t count_computing(const sg_program *p)
 sg_status sg_program_compile(const sg_kernel_spec *spec, sg_program **out, sg_error *err)
 {
     sg_program *program = sg_calloc(1, sizeof *program);
-    builder b = {program, err};
+    builder b = {program, err, SG_OK};
     if (program) {
         program->row = -1;
         program->n_in = spec->n_in;
@@ -381,7 +382,7 @@ sg_status sg_program_compile(const sg_kernel_spec *spec, sg_program **out, sg_er
     bool fused = spec->node->op == &sg_op_fused;
     if (!(fused ? compile_body(&b, spec->attr[0].graph) : compile_single(&b, spec))) {
         sg_program_free(program);
-        return SG_E_UNSUPPORTED;
+        return b.status;
     }
     sg_program_layout(program);
     if (fused)
