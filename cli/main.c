@@ -11,7 +11,7 @@
     X(data_info) X(data_check) X(data_convert) X(data_split)                                                           \
     X(train) X(eval) X(predict)                                                                                        \
     X(model_info)                                                                                                      \
-    X(demo) X(graph)                                                                                                   \
+    X(demo) X(graph) X(gradcheck)                                                                                      \
     X(score)                                                                                                           \
     X(ops) X(bench)                                                                                                    \
     X(config_show) X(config_schema)                                                                                    \

@@ -166,6 +166,8 @@ static void help_and_tables(void **state)
     succeeds("completion zsh", "#compdef sealgraph");
     succeeds("completion fish", "complete -c sealgraph");
     succeeds("config show --origin --lr 0.5", "# --lr");
+    succeeds("gradcheck --loss seal-dynamic", "energy  passed");
+    json_decref(document("gradcheck --json", 0));
     succeeds("init --loss seal-dynamic --train a.arff", "name: seal-dynamic");
     json_decref(document("config schema", 0));
     json_decref(document("config show --json", 0));
@@ -187,7 +189,8 @@ static void completion_is_valid_bash(void **state)
              folder);
     assert_int_equal(system(command), 0);
     char *words = slurp("words.txt");
-    assert_string_equal(words, "--dev-fraction --device\n");
+    assert_int_equal(strlen(words), strlen("--dev-fraction --device\n"));
+    assert_true(strstr(words, "--dev-fraction") && strstr(words, "--device"));
     free(words);
     release(&o);
 }
