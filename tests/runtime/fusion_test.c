@@ -149,8 +149,8 @@ typedef struct outcome {
 static void run(maker *m, const char *backend, int32_t threads, bool no_fusion, outcome *out)
 {
     sg_error err = {0};
-    sg_session *session;
-    sg_plan *plan;
+    sg_session *session = NULL;
+    sg_plan *plan = NULL;
     sg_session_options options = {sizeof options, .backend = backend, .threads = threads, .no_fusion = no_fusion};
     sg_store *store = sg_store_copy(m->scope.store, strcmp(backend, "reference") == 0 ? SG_F64 : SG_F32);
     if (sg_session_new(&session, store, &options, &err) != SG_OK || sg_plan_new(&plan, session, m->graph, &err) != SG_OK)
@@ -299,8 +299,8 @@ static void test_loop_bodies(void **state)
 static sg_plan_info plan_info(sg_graph *graph, sg_store *store, char *text, size_t size)
 {
     sg_error err = {0};
-    sg_session *session;
-    sg_plan *plan;
+    sg_session *session = NULL;
+    sg_plan *plan = NULL;
     sg_session_options options = {sizeof options, .backend = "cpu", .threads = 1};
     if (sg_session_new(&session, store, &options, &err) != SG_OK || sg_plan_new(&plan, session, graph, &err) != SG_OK)
         fail_msg("%s", err.text);
