@@ -72,6 +72,14 @@ static void adam(int64_t n, const sg_adam_step *s, const float *p, const float *
     memcpy(v_out + i, tail[3], rest);
 }
 
+/* Rows of w lie anywhere, so the processor cannot guess the next one: ask for it AHEAD rows before its use. */
+#define AHEAD 8
+static inline void fetch_row(const float *row, int n)
+{
+    for (int i = 0; i < n; i += LINE)
+        __builtin_prefetch(row + i);
+}
+
 /* `count` vectors of one output row stay in registers while the rows of w stream by. */
 static inline __attribute__((always_inline)) void gather_sum_block(int count, int64_t begin, int64_t end,
                                                                    const float *value, const int32_t *order,
@@ -82,6 +90,8 @@ static inline __attribute__((always_inline)) void gather_sum_block(int count, in
     for (int i = 0; i < count; i++)
         acc[i] = (vec){0};
     for (int64_t j = begin; j < end; j++) {
+        if (count == 8 && j + AHEAD < end)
+            fetch_row(w + index[j + AHEAD] * stride, count * WIDTH);
         const float *row = w + index[j] * stride;
         const vec v = splat(value[order ? order[j] : j]);
         for (int i = 0; i < count; i++)
