@@ -8,6 +8,12 @@
 
 #include <string.h>
 
+/* Tile limits, by measurement on two AVX-512 cores over the products of the SEAL step and 1024^3: larger tiles gain under
+ * 5 % and leave too few tiles to share out; with smaller ones the fixed cost of a call (about 1 us) shows. */
+#define TILE_M 128
+#define TILE_N 256
+/* With a stored transposed oneDNN copies a's tile for each call, which longer rows of b repay. */
+#define TILE_N_TRANSPOSED_A 512
 /* A product above this many multiply-adds is worth a second thread. */
 #define SPLIT_WORK 250000
 
@@ -84,30 +90,11 @@ static int64_t cut(int64_t n, int64_t limit)
     return size < n ? size : n;
 }
 
-/* By measurement, on two AVX-512 cores, over the products of the SEAL step, of prediction, and 1024^3. oneDNN packs b for
- * each call if it is stored transposed, so these tiles are wide; it copies a if that one is, which long rows of b repay. */
-static void tile_limits(const sg_matmul_problem *p, int64_t *m, int64_t *n)
-{
-    if (p->b_transposed) {
-        *m = 176;
-        *n = 256;
-    } else if (p->a_transposed) {
-        *m = 176;
-        *n = p->k <= 64 || p->n > 256 ? 512 : 128;
-    } else {
-        bool tall = p->m > 64 && p->k <= 512;
-        *m = tall ? 352 : 256;
-        *n = tall ? 112 : 256;
-    }
-}
-
 static void choose_tiles(matmul *mm)
 {
     const sg_matmul_problem *p = &mm->p;
-    int64_t limit_m, limit_n;
-    tile_limits(p, &limit_m, &limit_n);
-    mm->tile_m = cut(p->m, limit_m);
-    mm->tile_n = cut(p->n, limit_n);
+    mm->tile_m = cut(p->m, TILE_M);
+    mm->tile_n = cut(p->n, p->a_transposed ? TILE_N_TRANSPOSED_A : TILE_N);
     bool single = p->batch == 1 && mm->tile_m == p->m && mm->tile_n == p->n;
     if (single && p->m * p->n * p->k >= SPLIT_WORK) {
         /* oneDNN packs a transposed b for each call: halves of N would have it packed once, but are slower to pack. */
