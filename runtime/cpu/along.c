@@ -21,7 +21,7 @@ typedef struct along {
     int64_t outer, size, inner;
     bool scan;
     row_fn row;
-    size_t scratch;              /* of one thread */
+    size_t scratch; /* of one thread */
 } along;
 
 static void row_max(int64_t n, const float *x, float *y) { *y = sg_row_kernels_best()->max(n, x); }
@@ -174,10 +174,14 @@ static const struct {
     row_fn row;
     bool scan;
 } rules[] = {
-    {&sg_op_max, row_max, false},         {&sg_op_min, row_min, false},
-    {&sg_op_prod, row_prod, false},       {&sg_op_argmax, row_argmax, false},
-    {&sg_op_logsumexp, row_logsumexp, false}, {&sg_op_cumsum, row_cumsum, true},
-    {&sg_op_softmax, row_softmax, true},  {&sg_op_log_softmax, row_log_softmax, true},
+    {&sg_op_max, row_max, false},
+    {&sg_op_min, row_min, false},
+    {&sg_op_prod, row_prod, false},
+    {&sg_op_argmax, row_argmax, false},
+    {&sg_op_logsumexp, row_logsumexp, false},
+    {&sg_op_cumsum, row_cumsum, true},
+    {&sg_op_softmax, row_softmax, true},
+    {&sg_op_log_softmax, row_log_softmax, true},
 };
 
 static void choose(along *a, const sg_kernel_spec *spec)
@@ -212,8 +216,6 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
 static bool supports(const sg_kernel_spec *spec) { return spec->in_dtype[0] == SG_F32; }
 
 const sg_cpu_kernel sg_cpu_along_kernels[] = {
-    {&sg_op_max, supports, prepare},       {&sg_op_min, supports, prepare},
-    {&sg_op_prod, supports, prepare},      {&sg_op_argmax, supports, prepare},
-    {&sg_op_logsumexp, supports, prepare}, {&sg_op_cumsum, supports, prepare},
-    {&sg_op_softmax, supports, prepare},   {&sg_op_log_softmax, supports, prepare},
-    {0}};
+    {&sg_op_max, supports, prepare},     {&sg_op_min, supports, prepare},         {&sg_op_prod, supports, prepare},
+    {&sg_op_argmax, supports, prepare},  {&sg_op_logsumexp, supports, prepare},   {&sg_op_cumsum, supports, prepare},
+    {&sg_op_softmax, supports, prepare}, {&sg_op_log_softmax, supports, prepare}, {0}};

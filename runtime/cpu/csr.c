@@ -4,6 +4,7 @@
  * against hundreds for the product. */
 #include "runtime/cpu/cpu_kernels.h"
 #include "runtime/cpu/row_kernels_internal.h"
+#include "runtime/cpu/update_internal.h"
 
 #include <string.h>
 
@@ -13,48 +14,58 @@ enum { VALUES, COLUMNS, INDPTR, T_ROWS, T_ORDER, T_INDPTR, DENSE, DENSE_2 };
 #define BLOCK 256
 
 typedef struct csr {
-    int64_t capacity, lines, others, width;     /* others: rows of the dense operand */
+    int64_t capacity, lines, others, width; /* others: rows of the dense operand */
     int64_t block, blocks;
-    int32_t pointers, index, order;             /* operands; order < 0: non-zeros lie in order */
+    int32_t pointers, index, order; /* operands; order < 0: non-zeros lie in order */
 } csr;
 
 /* -------------------------------------------------------------------------------------------------------- checks */
 
-static bool check_pointers(const csr *c, const int32_t *p, const char *name, sg_error *err)
+static bool check_pointers(const sg_csr_arrays *a, sg_error *err)
 {
-    for (int64_t i = 0; i <= c->lines; i++) {
+    const int32_t *p = a->pointers;
+    for (int64_t i = 0; i <= a->lines; i++) {
         int64_t low = i == 0 ? 0 : p[i - 1];
-        if (p[i] >= low && p[i] <= c->capacity)
+        if (p[i] >= low && p[i] <= a->capacity)
             continue;
-        sg_fail(err, SG_E_DATA, "%s[%lld] = %d is outside [%lld, capacity %lld]", name, (long long)i, p[i], (long long)low,
-                (long long)c->capacity);
+        sg_fail(err, SG_E_DATA, "%s[%lld] = %d is outside [%lld, capacity %lld]", a->pointers_name, (long long)i, p[i],
+                (long long)low, (long long)a->capacity);
         return false;
     }
     return true;
 }
 
-static bool check_indices(const int32_t *index, int64_t begin, int64_t end, int64_t limit, const char *name, sg_error *err)
+static bool check_indices(const int32_t *index, int64_t begin, int64_t end, int64_t limit, const char *name,
+                          sg_error *err)
 {
     bool good = true;
     for (int64_t i = begin; i < end; i++)
         good &= index[i] >= 0 && index[i] < limit;
     for (int64_t i = begin; i < end && !good; i++)
         if (index[i] < 0 || index[i] >= limit) {
-            sg_fail(err, SG_E_DATA, "%s[%lld] = %d is outside [0, %lld)", name, (long long)i, index[i], (long long)limit);
+            sg_fail(err, SG_E_DATA, "%s[%lld] = %d is outside [0, %lld)", name, (long long)i, index[i],
+                    (long long)limit);
             return false;
         }
     return true;
 }
 
+bool sg_cpu_csr_check(const sg_csr_arrays *a, sg_error *err)
+{
+    if (!check_pointers(a, err))
+        return false;
+    int64_t begin = a->pointers[0], end = a->pointers[a->lines];
+    return check_indices(a->index, begin, end, a->others, a->index_name, err) &&
+           (!a->order || check_indices(a->order, begin, end, a->capacity, "t_order", err));
+}
+
 static bool check(const csr *c, const sg_launch *l, sg_error *err)
 {
-    const int32_t *p = l->in[c->pointers];
     bool transposed = c->order >= 0;
-    if (!check_pointers(c, p, transposed ? "t_indptr" : "indptr", err))
-        return false;
-    if (!check_indices(l->in[c->index], p[0], p[c->lines], c->others, transposed ? "t_rows" : "columns", err))
-        return false;
-    return !transposed || check_indices(l->in[c->order], p[0], p[c->lines], c->capacity, "t_order", err);
+    sg_csr_arrays arrays = {c->capacity, c->lines, c->others, l->in[c->pointers], l->in[c->index],
+                            transposed ? l->in[c->order] : NULL, transposed ? "t_indptr" : "indptr",
+                            transposed ? "t_rows" : "columns"};
+    return sg_cpu_csr_check(&arrays, err);
 }
 
 /* ------------------------------------------------------------------------------------------------------ products */

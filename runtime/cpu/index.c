@@ -10,9 +10,9 @@
 #define SERIAL_BYTES 65536
 
 typedef struct index_state {
-    int64_t count;               /* indices */
-    int64_t rows;                /* of the table; classes of one_hot */
-    int64_t width;               /* elements of a row */
+    int64_t count; /* indices */
+    int64_t rows;  /* of the table; classes of one_hot */
+    int64_t width; /* elements of a row */
     size_t row_bytes;
 } index_state;
 
@@ -35,7 +35,7 @@ typedef struct job {
     const int32_t *index;
     const char *in;
     char *out;
-    const int32_t *start, *order;        /* scatter: positions of row r are order[start[r] .. start[r + 1]) */
+    const int32_t *start, *order; /* scatter: positions of row r are order[start[r] .. start[r + 1]) */
 } job;
 
 static int32_t threads_for(const sg_launch *l, int64_t rows, size_t row_bytes)
@@ -148,7 +148,8 @@ static bool launch_rng_advance(const sg_launch *l, sg_error *err)
 
 /* ------------------------------------------------------------------------------------------------------- prepare */
 
-static sg_status prepare(const sg_kernel_spec *spec, index_state shape, sg_launch_fn launch, sg_kernel *out, sg_error *err)
+static sg_status prepare(const sg_kernel_spec *spec, index_state shape, sg_launch_fn launch, sg_kernel *out,
+                         sg_error *err)
 {
     index_state *s = sg_calloc(1, sizeof *s);
     if (!s)

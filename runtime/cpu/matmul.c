@@ -20,8 +20,8 @@
 typedef struct matmul {
     sg_matmul_problem p;
     int64_t tile_m, tile_n, tiles_m, tiles_n;
-    sg_onednn_gemm *gemm[4];     /* bit 0: the last tile of M, bit 1: the last tile of N */
-    size_t scratch;              /* of one thread */
+    sg_onednn_gemm *gemm[4]; /* bit 0: the last tile of M, bit 1: the last tile of N */
+    size_t scratch;          /* of one thread */
 } matmul;
 
 /* Steps of an operand's batch axes, right-aligned with the product's. */
@@ -154,7 +154,7 @@ typedef struct job {
     const float *a, *b;
     float *c;
     char *scratch;
-    int failed;                  /* set by any thread */
+    int failed; /* set by any thread */
 } job;
 
 static void run_tiles(void *arg, int64_t begin, int64_t end, int32_t thread)
@@ -164,7 +164,8 @@ static void run_tiles(void *arg, int64_t begin, int64_t end, int32_t thread)
     const sg_matmul_problem *p = &mm->p;
     unsigned mode = sg_cpu_flush_subnormals();
     for (int64_t tile = begin; tile < end; tile++) {
-        int64_t in = tile % mm->tiles_n, im = tile / mm->tiles_n % mm->tiles_m, batch = tile / mm->tiles_n / mm->tiles_m;
+        int64_t in = tile % mm->tiles_n, im = tile / mm->tiles_n % mm->tiles_m,
+                batch = tile / mm->tiles_n / mm->tiles_m;
         int64_t row = im * mm->tile_m, col = in * mm->tile_n, a, b;
         sg_matmul_offsets(p, batch, &a, &b);
         a += p->a_transposed ? row : row * p->k;
@@ -222,10 +223,7 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     return SG_OK;
 }
 
-static bool supports(const sg_kernel_spec *spec)
-{
-    return spec->in_dtype[0] == SG_F32 && spec->in_dtype[1] == SG_F32;
-}
+static bool supports(const sg_kernel_spec *spec) { return spec->in_dtype[0] == SG_F32 && spec->in_dtype[1] == SG_F32; }
 
 const sg_cpu_kernel sg_cpu_matmul_kernels[] = {
     {&sg_op_matmul, sg_matmul_is_small, sg_matmul_prepare_small}, {&sg_op_matmul, supports, prepare}, {0}};

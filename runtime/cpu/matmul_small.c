@@ -13,7 +13,7 @@
 typedef struct small_product {
     sg_matmul_problem p;
     bool dots;
-    int32_t *row, *order;        /* k each: 0, 1, 2, ...; and, for a stored transposed, its steps m apart, else NULL */
+    int32_t *row, *order; /* k each: 0, 1, 2, ...; and, for a stored transposed, its steps m apart, else NULL */
 } small_product;
 
 /* Where b has its columns contiguous: stored transposed, or with one column. */

@@ -19,7 +19,7 @@ struct sg_onednn_gemm {
     dnnl_primitive_t primitive;
     size_t scratch;
     int32_t threads;
-    dnnl_stream_t *stream;       /* one a thread, as slots */
+    dnnl_stream_t *stream; /* one a thread, as slots */
     slot *slot;
 };
 

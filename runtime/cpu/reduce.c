@@ -9,9 +9,9 @@
 
 #include <string.h>
 
-#define ROW_CHUNK 8192           /* elements of a contiguous row summed at once */
-#define COLUMN_CHUNK 256         /* rows of a column sum, where columns are few */
-#define COLUMN_BLOCK 32          /* columns of a tile */
+#define ROW_CHUNK 8192   /* elements of a contiguous row summed at once */
+#define COLUMN_CHUNK 256 /* rows of a column sum, where columns are few */
+#define COLUMN_BLOCK 32  /* columns of a tile */
 #define MAX_STEPS (8 * SG_MAX_RANK)
 /* Below this many elements a second thread costs more than it saves. */
 #define SERIAL_WORK 16384
@@ -25,7 +25,7 @@ typedef struct reduction {
     int32_t n_steps;
     step steps[MAX_STEPS];
     int64_t in_count, out_count;
-    size_t half;                 /* bytes of each of the two intermediate buffers */
+    size_t half; /* bytes of each of the two intermediate buffers */
 } reduction;
 
 typedef struct job {

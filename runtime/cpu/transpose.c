@@ -10,10 +10,10 @@
 
 typedef struct transpose {
     size_t element;
-    int32_t rank;                /* of y after merging */
-    int64_t dim[SG_MAX_RANK], from[SG_MAX_RANK], to[SG_MAX_RANK];   /* sizes of y; strides in x and in y */
-    int32_t fast;                /* axis of y that is contiguous in x */
-    int64_t outer;               /* positions of all axes but `fast` and the last */
+    int32_t rank;                                                 /* of y after merging */
+    int64_t dim[SG_MAX_RANK], from[SG_MAX_RANK], to[SG_MAX_RANK]; /* sizes of y; strides in x and in y */
+    int32_t fast;                                                 /* axis of y that is contiguous in x */
+    int64_t outer;                                                /* positions of all axes but `fast` and the last */
 } transpose;
 
 typedef struct job {
@@ -49,8 +49,8 @@ static void copy_rows(void *arg, int64_t begin, int64_t end, int32_t thread)
 }
 
 /* One block: y[f, l] = x[l, f] for `n_fast` f and `n_last` l. */
-static inline __attribute__((always_inline)) void copy_block(size_t element, const char *in, int64_t from_last, char *out,
-                                                             int64_t to_fast, int64_t n_fast, int64_t n_last)
+static inline __attribute__((always_inline)) void copy_block(size_t element, const char *in, int64_t from_last,
+                                                             char *out, int64_t to_fast, int64_t n_fast, int64_t n_last)
 {
     for (int64_t f = 0; f < n_fast; f++)
         for (int64_t l = 0; l < n_last; l++)

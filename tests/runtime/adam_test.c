@@ -18,12 +18,13 @@ static void check(const setting *s, int64_t n, double t)
 {
     sg_graph *g = sg_graph_new();
     sg_shape shape = SG_SHAPE(n), scalar = sg_shape_scalar();
-    sg_adam_state now = {sg_input(g, "p", SG_F32, shape), sg_input(g, "m", SG_F32, shape), sg_input(g, "v", SG_F32, shape)};
+    sg_adam_state now = {sg_input(g, "p", SG_F32, shape), sg_input(g, "m", SG_F32, shape),
+                         sg_input(g, "v", SG_F32, shape)};
     sg_value grad = sg_input(g, "g", SG_F32, shape);
-    sg_adam_state next = sg_adam(now, grad, sg_input(g, "lr", SG_F32, scalar), sg_input(g, "t", SG_F32, scalar), s->beta1,
-                                 s->beta2, s->eps, s->weight_decay, s->decoupled);
-    double lr = (float)3e-3, *data[] = {test_numbers(1, n), test_numbers(2, n), test_numbers(3, n), test_numbers(4, n),
-                                        &lr, &t};
+    sg_adam_state next = sg_adam(now, grad, sg_input(g, "lr", SG_F32, scalar), sg_input(g, "t", SG_F32, scalar),
+                                 s->beta1, s->beta2, s->eps, s->weight_decay, s->decoupled);
+    double lr = (float)3e-3,
+           *data[] = {test_numbers(1, n), test_numbers(2, n), test_numbers(3, n), test_numbers(4, n), &lr, &t};
     for (int64_t i = 0; i < n; i++)
         data[3][i] = fabs(data[3][i]);
     kernel_check(next.p, data, 1e-6);

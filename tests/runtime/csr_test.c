@@ -51,8 +51,11 @@ typedef enum product { MATMUL, T_MATMUL, SDDMM } product;
 static sg_value build(sg_graph *g, product p, const matrix *x, int64_t n)
 {
     sg_csr in = sg_csr_input(g, "x", x->rows, x->columns, x->capacity);
-    sg_value tall = sg_input(g, "w", SG_F32, SG_SHAPE(x->columns, n)), flat = sg_input(g, "g", SG_F32, SG_SHAPE(x->rows, n));
-    return p == MATMUL ? sg_csr_matmul(in, tall) : p == T_MATMUL ? sg_csr_t_matmul(in, flat) : sg_csr_sddmm(in, flat, tall);
+    sg_value tall = sg_input(g, "w", SG_F32, SG_SHAPE(x->columns, n)),
+             flat = sg_input(g, "g", SG_F32, SG_SHAPE(x->rows, n));
+    return p == MATMUL     ? sg_csr_matmul(in, tall)
+           : p == T_MATMUL ? sg_csr_t_matmul(in, flat)
+                           : sg_csr_sddmm(in, flat, tall);
 }
 
 static void operands(product p, const matrix *x, int64_t n, double **data)

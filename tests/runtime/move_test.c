@@ -101,12 +101,14 @@ static void test_gather(void **state)
     kernel_check(sg_gather(sg_input(g, "f", SG_F32, SG_SHAPE(11)), index), flat, 0);
     double *rows[] = {test_numbers(1, 300 * 70), at, NULL};
     kernel_check(sg_scatter_rows(sg_input(g, "r", SG_F32, SG_SHAPE(6, 50, 70)), index,
-                                 sg_input(g, "m", SG_F32, SG_SHAPE(11, 70))), rows, 1e-6);
+                                 sg_input(g, "m", SG_F32, SG_SHAPE(11, 70))),
+                 rows, 1e-6);
     kernel_check(sg_one_hot(index, 11), &at, 0);
     double *none[] = {test_array(0), test_array(0), NULL};
     sg_value empty = sg_input(g, "e", SG_I32, SG_SHAPE(0));
-    kernel_check(sg_scatter_rows(sg_input(g, "z", SG_F32, SG_SHAPE(0, 70)), empty, sg_input(g, "n", SG_F32, SG_SHAPE(11, 70))),
-                 none, 0);
+    kernel_check(
+        sg_scatter_rows(sg_input(g, "z", SG_F32, SG_SHAPE(0, 70)), empty, sg_input(g, "n", SG_F32, SG_SHAPE(11, 70))),
+        none, 0);
     sg_graph_free(g);
     test_free_all();
 }

@@ -101,15 +101,24 @@ enum { ALONG_OPS = 9 };
 static sg_value along(int op, sg_value x, int32_t axis)
 {
     switch (op) {
-    case 0: return sg_max(x, axis, false);
-    case 1: return sg_min(x, axis, true);
-    case 2: return sg_prod(x, axis, false);
-    case 3: return sg_argmax(x, axis);
-    case 4: return sg_logsumexp(x, axis, false);
-    case 5: return sg_cumsum(x, axis);
-    case 6: return sg_softmax(x, axis);
-    case 7: return sg_log_softmax(x, axis);
-    default: return sg_logsumexp(x, axis, true);
+    case 0:
+        return sg_max(x, axis, false);
+    case 1:
+        return sg_min(x, axis, true);
+    case 2:
+        return sg_prod(x, axis, false);
+    case 3:
+        return sg_argmax(x, axis);
+    case 4:
+        return sg_logsumexp(x, axis, false);
+    case 5:
+        return sg_cumsum(x, axis);
+    case 6:
+        return sg_softmax(x, axis);
+    case 7:
+        return sg_log_softmax(x, axis);
+    default:
+        return sg_logsumexp(x, axis, true);
     }
 }
 
@@ -129,8 +138,9 @@ static void check_along(sg_shape shape, double *data, double rtol)
 static void test_along(void **state)
 {
     (void)state;
-    const sg_shape shapes[] = {SG_SHAPE(1), SG_SHAPE(7), SG_SHAPE(33), SG_SHAPE(5, 3), SG_SHAPE(3, 1, 17), SG_SHAPE(2, 40, 35),
-                               SG_SHAPE(300, 131), SG_SHAPE(0, 4), SG_SHAPE(4, 0)};
+    const sg_shape shapes[] = {SG_SHAPE(1),        SG_SHAPE(7),        SG_SHAPE(33),
+                               SG_SHAPE(5, 3),     SG_SHAPE(3, 1, 17), SG_SHAPE(2, 40, 35),
+                               SG_SHAPE(300, 131), SG_SHAPE(0, 4),     SG_SHAPE(4, 0)};
     for (int i = 0; i < 9; i++)
         check_along(shapes[i], test_numbers((uint64_t)i, sg_shape_count(&shapes[i])), 2e-6);
 }
@@ -164,9 +174,9 @@ static void test_special(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_axis_sets), cmocka_unit_test(test_long_sums), cmocka_unit_test(test_sum_like),
-        cmocka_unit_test(test_empty_sums),    cmocka_unit_test(test_accuracy),  cmocka_unit_test(test_along),
-        cmocka_unit_test(test_special)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_axis_sets), cmocka_unit_test(test_long_sums),
+                                       cmocka_unit_test(test_sum_like),      cmocka_unit_test(test_empty_sums),
+                                       cmocka_unit_test(test_accuracy),      cmocka_unit_test(test_along),
+                                       cmocka_unit_test(test_special)};
     return cmocka_run_group_tests_name("reduce", tests, NULL, NULL);
 }

@@ -85,8 +85,9 @@ static double *from_device(const void *x, int64_t n, sg_dtype dtype)
 {
     double *data = test_array(n);
     for (int64_t i = 0; i < n; i++)
-        data[i] = dtype == SG_I32 ? ((const int32_t *)x)[i] : dtype == SG_BOOL ? ((const uint8_t *)x)[i]
-                                                                               : ((const float *)x)[i];
+        data[i] = dtype == SG_I32    ? ((const int32_t *)x)[i]
+                  : dtype == SG_BOOL ? ((const uint8_t *)x)[i]
+                                     : ((const float *)x)[i];
     return data;
 }
 
@@ -117,8 +118,8 @@ static void begin(run *r, sg_value y, double *const *data)
 static bool launch(run *r, int32_t threads, sg_error *err)
 {
     int32_t n_in = r->node.n_in;
-    sg_kernel_spec spec = {&r->node, r->node.attr, n_in, r->node.n_out, r->shape, r->shape + n_in, r->dtype,
-                           r->dtype + n_in, threads};
+    sg_kernel_spec spec = {&r->node, r->node.attr,    n_in,   r->node.n_out, r->shape, r->shape + n_in,
+                           r->dtype, r->dtype + n_in, threads};
     sg_device device = {.threads = threads, .isa = sg_cpu_isa_level()};
     const sg_cpu_kernel *found = sg_cpu_find(&spec);
     if (!found) {
@@ -135,7 +136,10 @@ static bool launch(run *r, int32_t threads, sg_error *err)
         r->out[k] = own(bytes);
         memset(r->out[k], 0xff, bytes);
     }
-    sg_launch args = {.in = (const void *const *)r->in, .out = r->out, .workspace = workspace, .state = kernel.state,
+    sg_launch args = {.in = (const void *const *)r->in,
+                      .out = r->out,
+                      .workspace = workspace,
+                      .state = kernel.state,
                       .threads = threads};
     bool ok = kernel.launch(&args, err);
     if (kernel.release)
