@@ -5,19 +5,18 @@
  *
  * The coefficients are computed once a step in double and rounded once. */
 #include "runtime/cpu/cpu_kernels.h"
-#include "runtime/cpu/row_kernels_internal.h"
+#include "runtime/cpu/update_internal.h"
 
 #include <math.h>
 
 enum { P, G, M, V, LR, T };
-enum { BETA1, BETA2, EPS, WEIGHT_DECAY, DECOUPLED };
+enum { BETA1, BETA2, EPS, WEIGHT_DECAY, DECOUPLED, N_ATTRS };
 /* Elements of a tile: seven streams of 16 KiB pass through the second-level cache. */
 #define TILE 4096
 
 typedef struct adam {
     int64_t count;
-    double beta1, beta2, eps, weight_decay;
-    bool decoupled;
+    sg_attr attr[N_ATTRS];
 } adam;
 
 typedef struct job {
@@ -30,18 +29,20 @@ typedef struct job {
 /* 1 - beta^t without cancellation at small t. */
 static double correction(double beta, double t) { return beta == 0 ? 1 : -expm1(t * log(beta)); }
 
-static sg_adam_step coefficients(const adam *a, double lr, double t)
+sg_adam_step sg_cpu_adam_coefficients(const sg_attr *attr, double lr, double t)
 {
+    double beta1 = attr[BETA1].f, beta2 = attr[BETA2].f, decay = attr[WEIGHT_DECAY].f;
+    bool decoupled = attr[DECOUPLED].i != 0;
     sg_adam_step s = {
-        .beta1 = (float)a->beta1,
-        .one_beta1 = (float)(1 - a->beta1),
-        .beta2 = (float)a->beta2,
-        .one_beta2 = (float)(1 - a->beta2),
-        .rate = (float)(lr / correction(a->beta1, t)),
-        .scale = (float)(1 / sqrt(correction(a->beta2, t))),
-        .eps = (float)a->eps,
-        .decay = a->decoupled ? (float)(lr * a->weight_decay) : 0,
-        .l2 = a->decoupled ? 0 : (float)a->weight_decay,
+        .beta1 = (float)beta1,
+        .one_beta1 = (float)(1 - beta1),
+        .beta2 = (float)beta2,
+        .one_beta2 = (float)(1 - beta2),
+        .rate = (float)(lr / correction(beta1, t)),
+        .scale = (float)(1 / sqrt(correction(beta2, t))),
+        .eps = (float)attr[EPS].f,
+        .decay = decoupled ? (float)(lr * decay) : 0,
+        .l2 = decoupled ? 0 : (float)decay,
     };
     return s;
 }
@@ -64,7 +65,7 @@ static bool launch(const sg_launch *l, sg_error *err)
 {
     (void)err;
     const adam *a = l->state;
-    job j = {coefficients(a, *(const float *)l->in[LR], *(const float *)l->in[T]), a->count, sg_row_kernels_best(), l};
+    job j = {sg_cpu_adam_coefficients(a->attr, *(const float *)l->in[LR], *(const float *)l->in[T]), a->count, sg_row_kernels_best(), l};
     sg_cpu_parallel(l->threads, (a->count + TILE - 1) / TILE, run_tiles, &j);
     return true;
 }
@@ -77,11 +78,8 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     if (!a)
         return sg_fail(err, SG_E_MEMORY, "out of memory for an Adam step");
     a->count = sg_shape_count(&spec->out_shape[0]);
-    a->beta1 = spec->attr[BETA1].f;
-    a->beta2 = spec->attr[BETA2].f;
-    a->eps = spec->attr[EPS].f;
-    a->weight_decay = spec->attr[WEIGHT_DECAY].f;
-    a->decoupled = spec->attr[DECOUPLED].i != 0;
+    for (int k = 0; k < N_ATTRS; k++)
+        a->attr[k] = spec->attr[k];
     *out = (sg_kernel){.name = "adam", .launch = launch, .state = a, .release = sg_free, .alias = alias};
     return SG_OK;
 }

@@ -3,6 +3,7 @@
 #include "runtime/cpu/fuse_internal.h"
 
 #include "ops/ops.h"
+#include "runtime/cpu/update_internal.h"
 
 #define SG_OP(name) extern const sg_op sg_op_##name;
 #include "ops/op_list.h"
@@ -206,7 +207,7 @@ static bool fuse_node(void *user, sg_graph *to, sg_graph *from, const sg_node *n
     return true;
 }
 
-sg_status sg_cpu_fuse(sg_graph *from, sg_graph *to, sg_error *err)
+static sg_status fuse_chains(sg_graph *from, sg_graph *to, sg_error *err)
 {
     fusing f = {NULL, SG_OK, err};
     sg_status status = sg_graph_rewrite(from, to, fuse_node, &f, NULL, err);
@@ -216,5 +217,17 @@ sg_status sg_cpu_fuse(sg_graph *from, sg_graph *to, sg_error *err)
         sg_fuse_plan_release(p);
         sg_free(p);
     }
+    return status;
+}
+
+sg_status sg_cpu_fuse(sg_graph *from, sg_graph *to, sg_error *err)
+{
+    sg_graph *chained = sg_graph_new();
+    if (!chained)
+        return sg_fail(err, SG_E_MEMORY, "out of memory fusing nodes");
+    sg_status status = fuse_chains(from, chained, err);
+    if (status == SG_OK)
+        status = sg_cpu_join_updates(chained, to, err);
+    sg_graph_free(chained);
     return status;
 }
