@@ -38,7 +38,10 @@ static json_t *describe(const sg_named_tensor *t, uint64_t begin, uint64_t end)
 {
     json_t *shape = json_array();
     for (int32_t i = 0; shape && i < t->shape.rank; i++)
-        json_array_append_new(shape, json_integer((json_int_t)t->shape.dim[i]));
+        if (json_array_append_new(shape, json_integer((json_int_t)t->shape.dim[i])) != 0) {
+            json_decref(shape);
+            return NULL;
+        }
     return json_pack("{s:s, s:o, s:[I, I]}", "dtype", file_dtype(t->dtype), "shape", shape, "data_offsets",
                      (json_int_t)begin, (json_int_t)end);
 }
@@ -48,8 +51,9 @@ static char *header_text(const sg_named_tensor *tensors, int32_t n, const sg_tex
                          size_t *padded, uint64_t *total)
 {
     json_t *header = json_object(), *pairs = json_object();
+    bool complete = header && pairs;
     for (int32_t i = 0; i < n_metadata; i++)
-        json_object_set_new(pairs, metadata[i].key, json_string(metadata[i].value));
+        complete &= json_object_set_new(pairs, metadata[i].key, json_string(metadata[i].value)) == 0;
     if (n_metadata)
         json_object_set(header, "__metadata__", pairs);
     json_decref(pairs);
@@ -59,7 +63,7 @@ static char *header_text(const sg_named_tensor *tensors, int32_t n, const sg_tex
         json_object_set_new(header, tensors[i].name, describe(&tensors[i], *total, *total + bytes));
         *total += bytes;
     }
-    bool complete = header && json_object_size(header) == (size_t)n + (n_metadata > 0);
+    complete = complete && header && json_object_size(header) == (size_t)n + (n_metadata > 0);
     char *text = complete ? json_dumps(header, JSON_COMPACT) : NULL;
     json_decref(header);
     if (!text)
@@ -87,7 +91,8 @@ sg_status sg_safetensors_write(const char *path, const sg_named_tensor *tensors,
     char *file = header ? sg_alloc(8 + padded + total) : NULL;
     if (!file) {
         free(header);
-        return sg_fail(err, SG_E_MEMORY, "out of memory for %s (or two tensors of one name)", path);
+        return sg_fail(err, SG_E_MEMORY,
+                       "out of memory for %s, or two tensors of one name, or a text that is not UTF-8", path);
     }
     for (int i = 0; i < 8; i++)
         file[i] = (char)(padded >> (8 * i) & 0xff);
@@ -182,6 +187,18 @@ static sg_status check_cover(const sg_safetensors *f, const char *data, uint64_t
     return at == data + size ? SG_OK : bad(err, path, NULL, "bytes after the last tensor");
 }
 
+static bool is_text_map(json_t *value)
+{
+    const char *key;
+    json_t *text;
+    json_object_foreach(value, key, text)
+    {
+        if (!json_is_string(text))
+            return false;
+    }
+    return json_is_object(value);
+}
+
 static sg_status parse_header(sg_safetensors *f, size_t size, const char *path, sg_error *err)
 {
     uint64_t length = 0;
@@ -202,8 +219,11 @@ static sg_status parse_header(sg_safetensors *f, size_t size, const char *path, 
     json_t *value;
     json_object_foreach(f->header, name, value)
     {
-        if (strcmp(name, "__metadata__") == 0)
+        if (strcmp(name, "__metadata__") == 0) {
+            if (!is_text_map(value))
+                return bad(err, path, NULL, "its metadata is not a map of texts");
             continue;
+        }
         SG_TRY(parse_tensor(&f->tensors[f->count], name, value, data, size - 8 - length, path, err));
         f->count++;
     }
