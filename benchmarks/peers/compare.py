@@ -1,0 +1,27 @@
+"""Medians of sealgraph and its peers side by side. usage: compare.py STEP.json PREDICT.json [PEER=FILE.json ...]"""
+import json
+import os
+import sys
+
+
+def load(path):
+    with open(path) as file:
+        return json.load(file)
+
+
+ours = {row["name"]: row["median_us"] / 1e6 for path in sys.argv[1:3] for row in load(path)["rows"]}
+peers = {}
+for argument in sys.argv[3:]:
+    name, path = argument.split("=", 1)
+    if os.path.getsize(path):
+        document = load(path)
+        peers[f"{name} {document['version']}"] = document["seconds"]
+
+print(f"{'median':30s} {'sealgraph':>13s}" + "".join(f" {peer:>20s} {'ratio':>7s}" for peer in peers))
+for name, seconds in ours.items():
+    line = f"{name:30s} {seconds * 1e3:10.3f} ms"
+    for times in peers.values():
+        theirs = times.get("/".join(name.split("/")[:2]))
+        line += f" {theirs * 1e3:17.3f} ms {theirs / seconds:6.2f}x" if theirs else f" {'-':>20s} {'-':>7s}"
+    print(line)
+print("ratio: the peer's time over sealgraph's")
