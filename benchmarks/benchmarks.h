@@ -13,15 +13,15 @@ typedef struct sg_bench_row {
     double median_us, min_us, max_us;
     int64_t runs;
     double flops, bytes, peak_fraction;
-    double examples_per_s;       /* 0: not a row about examples */
+    double examples_per_s; /* 0: not a row about examples */
 } sg_bench_row;
 
 typedef struct sg_bench {
     int32_t threads;
-    double seconds;              /* time given to each row; at least 10 runs are made */
-    bool (*stop)(void *user);    /* asked between rows; NULL: never */
+    double seconds;           /* time given to each row; at least 10 runs are made */
+    bool (*stop)(void *user); /* asked between rows; NULL: never */
     void *user;
-    sg_machine_peak peak;        /* set by sg_bench_begin */
+    sg_machine_peak peak; /* set by sg_bench_begin */
     sg_bench_row *rows;
     int32_t count, capacity;
 } sg_bench;

@@ -84,16 +84,26 @@ static sg_value adamw(sg_graph *g, sg_store *s)
 }
 
 static const op_case cases[] = {
-    {"matmul/32x1836*1836x400", first_layer},     {"matmul/32x400*400x400", hidden_layer},
-    {"matmul_nt/32x400*159x400", label_scores},   {"matmul_nt/672x159*200x159", global_term},
-    {"matmul_tn/32x1836*32x400", first_gradient}, {"matmul_tn/672x200*672x159", global_gradient},
-    {"matmul/4096x1836*1836x400", predict_layer}, {"matmul/1024x1024*1024x1024", square},
-    {"exp/8192x1024", exp_case},                  {"tanh/8192x1024", tanh_case},
-    {"sigmoid/8192x1024", sigmoid_case},          {"softplus/8192x1024", softplus_case},
-    {"gelu/8192x1024", gelu_case},                {"relu/8192x1024", relu_case},
-    {"softmax/8192x1024", softmax_case},          {"sum_rows/8192x1024", row_sum},
-    {"sum_columns/672x200", column_sum},          {"bias_softplus/672x200", bias_softplus},
-    {"bernoulli/32x20x159", candidates},          {"adamw/1000x1000", adamw},
+    {"matmul/32x1836*1836x400", first_layer},
+    {"matmul/32x400*400x400", hidden_layer},
+    {"matmul_nt/32x400*159x400", label_scores},
+    {"matmul_nt/672x159*200x159", global_term},
+    {"matmul_tn/32x1836*32x400", first_gradient},
+    {"matmul_tn/672x200*672x159", global_gradient},
+    {"matmul/4096x1836*1836x400", predict_layer},
+    {"matmul/1024x1024*1024x1024", square},
+    {"exp/8192x1024", exp_case},
+    {"tanh/8192x1024", tanh_case},
+    {"sigmoid/8192x1024", sigmoid_case},
+    {"softplus/8192x1024", softplus_case},
+    {"gelu/8192x1024", gelu_case},
+    {"relu/8192x1024", relu_case},
+    {"softmax/8192x1024", softmax_case},
+    {"sum_rows/8192x1024", row_sum},
+    {"sum_columns/672x200", column_sum},
+    {"bias_softplus/672x200", bias_softplus},
+    {"bernoulli/32x20x159", candidates},
+    {"adamw/1000x1000", adamw},
 };
 
 /* Inputs are filled with numbers around zero: no subnormals, no infinities on the way. */
@@ -122,8 +132,8 @@ static sg_status one_op(sg_bench *bench, const op_case *c, sg_error *err)
         status = sg_graph_status(graph, err);
     }
     if (status == SG_OK)
-        status = sg_session_new(&session, store,
-                                &(sg_session_options){.size = sizeof(sg_session_options), .threads = bench->threads}, err);
+        status = sg_session_new(
+            &session, store, &(sg_session_options){.size = sizeof(sg_session_options), .threads = bench->threads}, err);
     if (status == SG_OK)
         status = sg_plan_new(&plan, session, graph, err);
     if (status == SG_OK) {

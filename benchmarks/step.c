@@ -13,7 +13,7 @@ typedef struct shape {
 static const shape shapes[] = {{"bibtex", 1836, 159}, {"delicious", 500, 983}, {"eurlexev", 5000, 3993}};
 enum { SHAPES = sizeof shapes / sizeof shapes[0], BATCH = 32, PREDICT_BATCH = 4096 };
 
-typedef enum rows_kind { ONES, UNIFORM } rows_kind;      /* 4 % ones, or dense uniform numbers */
+typedef enum rows_kind { ONES, UNIFORM } rows_kind; /* 4 % ones, or dense uniform numbers */
 
 static sg_status make_rows(sg_dataset **out, const shape *s, int64_t rows, rows_kind kind, sg_data_layout layout,
                            sg_error *err)
@@ -37,13 +37,23 @@ static sg_status make_rows(sg_dataset **out, const shape *s, int64_t rows, rows_
 static sg_step_options step_options(const shape *s, const sg_dataset *data, int64_t batch)
 {
     static const int64_t hidden[] = {400, 400};
-    sg_step_options o = {.loss = SG_LOSS_SEAL_DYNAMIC, .batch = batch, .samples = 20, .n_energy = 1, .n_task = 1,
-                         .energy_weight = 1, .bce_weight = 1, .task_adam = sg_adam_defaults(0)};
+    sg_step_options o = {.loss = SG_LOSS_SEAL_DYNAMIC,
+                         .batch = batch,
+                         .samples = 20,
+                         .n_energy = 1,
+                         .n_task = 1,
+                         .energy_weight = 1,
+                         .bce_weight = 1,
+                         .task_adam = sg_adam_defaults(0)};
     o.task_adam.decoupled = false;
     o.energy_adam = o.task_adam;
     o.capacity = data->sparse ? sg_dataset_max_nnz(data, batch) : 0;
-    o.task = (sg_mlc_sizes){.inputs = s->inputs, .labels = s->labels, .layers = 2, .hidden = hidden,
-                            .activation = SG_ACTIVATION_SOFTPLUS, .global = 200};
+    o.task = (sg_mlc_sizes){.inputs = s->inputs,
+                            .labels = s->labels,
+                            .layers = 2,
+                            .hidden = hidden,
+                            .activation = SG_ACTIVATION_SOFTPLUS,
+                            .global = 200};
     o.energy = o.task;
     return o;
 }

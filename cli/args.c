@@ -30,8 +30,9 @@ unsigned sg_common_flag_group(const sg_flag *flag)
         const char *name;
         unsigned group;
     } groups[] = {
-        {"config", SG_TAKES_CONFIG}, {"set", SG_TAKES_CONFIG},   {"output", SG_TAKES_OUTPUT}, {"force", SG_TAKES_OUTPUT},
-        {"resume", SG_TAKES_RUN},    {"progress", SG_TAKES_RUN}, {"dry-run", SG_TAKES_RUN},   {"require", SG_TAKES_REQUIRE},
+        {"config", SG_TAKES_CONFIG}, {"set", SG_TAKES_CONFIG},      {"output", SG_TAKES_OUTPUT},
+        {"force", SG_TAKES_OUTPUT},  {"resume", SG_TAKES_RUN},      {"progress", SG_TAKES_RUN},
+        {"dry-run", SG_TAKES_RUN},   {"require", SG_TAKES_REQUIRE},
     };
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
         if (strcmp(groups[i].name, flag->name) == 0)
@@ -360,10 +361,7 @@ const char *sg_cli_value(const sg_cli *cli, const char *flag)
     return NULL;
 }
 
-bool sg_cli_has(const sg_cli *cli, const char *flag)
-{
-    return sg_cli_value(cli, flag) != NULL;
-}
+bool sg_cli_has(const sg_cli *cli, const char *flag) { return sg_cli_value(cli, flag) != NULL; }
 
 sg_status sg_cli_int(const sg_cli *cli, const char *flag, int64_t low, int64_t high, int64_t fallback, int64_t *out,
                      sg_error *err)

@@ -24,33 +24,33 @@ typedef struct sg_cli sg_cli;
 
 /* A flag that is not an option of the configuration. `meta` NULL: it takes no value. */
 typedef struct sg_flag {
-    const char *name;            /* "output" */
-    char letter;                 /* 'o', or 0 */
-    const char *meta;            /* "DIR" */
-    const char *words;           /* accepted values, "auto|bar", or NULL */
+    const char *name;  /* "output" */
+    char letter;       /* 'o', or 0 */
+    const char *meta;  /* "DIR" */
+    const char *words; /* accepted values, "auto|bar", or NULL */
     const char *help;
 } sg_flag;
 
 /* Groups of common flags that a verb takes. --json, -q, -v, --color and --help are taken by all. */
 enum {
-    SG_TAKES_CONFIG = 1 << 0,    /* -c, --set and every flag of the option table */
-    SG_TAKES_OUTPUT = 1 << 1,    /* -o, --force */
-    SG_TAKES_RUN = 1 << 2,       /* --resume, --progress, --dry-run */
-    SG_TAKES_REQUIRE = 1 << 3    /* --require */
+    SG_TAKES_CONFIG = 1 << 0, /* -c, --set and every flag of the option table */
+    SG_TAKES_OUTPUT = 1 << 1, /* -o, --force */
+    SG_TAKES_RUN = 1 << 2,    /* --resume, --progress, --dry-run */
+    SG_TAKES_REQUIRE = 1 << 3 /* --require */
 };
 
 typedef struct sg_verb {
-    const char *name;            /* "train", "data info" */
-    const char *arguments;       /* "[FILE...]", "" */
-    const char *summary;         /* one line */
-    const char *description;     /* paragraphs for --help and the manual */
+    const char *name;        /* "train", "data info" */
+    const char *arguments;   /* "[FILE...]", "" */
+    const char *summary;     /* one line */
+    const char *description; /* paragraphs for --help and the manual */
     unsigned takes;
-    int min_arguments, max_arguments;    /* max -1: any number */
-    const sg_flag *flags;        /* own flags, ended by a NULL name; NULL for none */
-    int (*run)(sg_cli *cli);     /* returns the exit code */
+    int min_arguments, max_arguments; /* max -1: any number */
+    const sg_flag *flags;             /* own flags, ended by a NULL name; NULL for none */
+    int (*run)(sg_cli *cli);          /* returns the exit code */
 } sg_verb;
 
-extern const sg_verb *const sg_verbs[];  /* ended by NULL */
+extern const sg_verb *const sg_verbs[]; /* ended by NULL */
 
 struct sg_cli {
     int argc;
@@ -61,24 +61,24 @@ struct sg_cli {
     int n_values;
     struct sg_flag_value {
         const char *name, *value;
-    } *values;
+    } * values;
     int n_sets, n_flags;
-    sg_setting *sets, *flags;    /* values of the first n_owned flags are owned */
+    sg_setting *sets, *flags; /* values of the first n_owned flags are owned */
     bool json;
-    int verbosity;               /* -1 quiet, 0, 1, 2 */
+    int verbosity; /* -1 quiet, 0, 1, 2 */
     bool color_out, color_err;
-    char **owned;                /* strings made while parsing */
+    char **owned; /* strings made while parsing */
     int n_owned;
 };
 
 /* ---- command line (args.c) */
 extern const sg_flag sg_common_flags[];
-unsigned sg_common_flag_group(const sg_flag *flag);    /* 0: taken by all verbs */
+unsigned sg_common_flag_group(const sg_flag *flag); /* 0: taken by all verbs */
 bool sg_verb_takes(const sg_verb *verb, const sg_flag *common);
 sg_status sg_cli_parse(sg_cli *cli, int argc, char **argv, sg_error *err);
 void sg_cli_free(sg_cli *cli);
 bool sg_cli_has(const sg_cli *cli, const char *flag);
-const char *sg_cli_value(const sg_cli *cli, const char *flag);     /* the last one given; NULL if none */
+const char *sg_cli_value(const sg_cli *cli, const char *flag); /* the last one given; NULL if none */
 /* A whole number given to a flag, or `fallback`. */
 sg_status sg_cli_int(const sg_cli *cli, const char *flag, int64_t low, int64_t high, int64_t fallback, int64_t *out,
                      sg_error *err);
@@ -100,9 +100,9 @@ void sg_cli_log(const sg_cli *cli, const char *topic, const char *fmt, ...) SG_P
 void sg_cli_warn(const sg_cli *cli, const char *fmt, ...) SG_PRINTF(2, 3);
 /* Print a JSON document on standard output and release it. Returns `code`, or SG_EXIT_RUNTIME if it cannot be written. */
 int sg_cli_json(json_t *document, int code);
-json_t *sg_json_number(double value);                  /* null if not finite */
+json_t *sg_json_number(double value); /* null if not finite */
 typedef enum sg_style { SG_STYLE_BOLD, SG_STYLE_DIM, SG_STYLE_GREEN, SG_STYLE_RED, SG_STYLE_RESET } sg_style;
-const char *sg_paint(bool color, sg_style style);      /* escape sequence or "" */
+const char *sg_paint(bool color, sg_style style); /* escape sequence or "" */
 /* Notes of a data set as messages. */
 void sg_cli_notes(const sg_cli *cli, const sg_dataset *data);
 
@@ -140,12 +140,12 @@ void sg_progress_update(sg_progress *progress, int64_t done, const char *text);
 /* A line that stays, above the bar. */
 void sg_progress_line(sg_progress *progress, const char *fmt, ...) SG_PRINTF(2, 3);
 void sg_progress_end(sg_progress *progress);
-double sg_cli_clock(void);                                 /* seconds, monotonic */
-const char *sg_duration(double seconds, char *out, size_t size);   /* "1h02m", "3m05s", "12.3s" */
+double sg_cli_clock(void);                                       /* seconds, monotonic */
+const char *sg_duration(double seconds, char *out, size_t size); /* "1h02m", "3m05s", "12.3s" */
 
 /* ---- signals (signals.c): the first SIGINT or SIGTERM asks to stop, the second ends at once */
 void sg_signals_install(void);
-int sg_signal_caught(void);                            /* its number, or 0 */
+int sg_signal_caught(void); /* its number, or 0 */
 /* The same as a predicate for long library calls. */
 bool sg_stop_requested(void *unused);
 

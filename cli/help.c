@@ -26,9 +26,9 @@ static void print_flag(char letter, const char *name, const char *meta, const ch
 static const char *option_meta(const sg_option *option)
 {
     static const char *const metas[] = {
-        [SG_OPTION_BOOL] = NULL,     [SG_OPTION_INT] = "N",      [SG_OPTION_REAL] = "X",      [SG_OPTION_ENUM] = "WORD",
-        [SG_OPTION_WORD] = "WORD",   [SG_OPTION_TEXT] = "TEXT",  [SG_OPTION_PATH] = "FILE",   [SG_OPTION_INTS] = "N,N",
-        [SG_OPTION_REALS] = "X,X",   [SG_OPTION_PATHS] = "FILE",
+        [SG_OPTION_BOOL] = NULL,   [SG_OPTION_INT] = "N",      [SG_OPTION_REAL] = "X",    [SG_OPTION_ENUM] = "WORD",
+        [SG_OPTION_WORD] = "WORD", [SG_OPTION_TEXT] = "TEXT",  [SG_OPTION_PATH] = "FILE", [SG_OPTION_INTS] = "N,N",
+        [SG_OPTION_REALS] = "X,X", [SG_OPTION_PATHS] = "FILE",
     };
     return metas[option->type];
 }
@@ -134,21 +134,24 @@ static void man_settings(void)
 
 static void manual(void)
 {
-    printf(".Dd January 1, 2026\n.Dt SEALGRAPH 1\n.Os\n.Sh NAME\n.Nm sealgraph\n"
-           ".Nd train structured prediction with learned losses\n.Sh SYNOPSIS\n.Nm\n.Ar command\n.Op Ar flags\n"
-           ".Op Ar arguments\n.Sh DESCRIPTION\n.Nm\ntrains, evaluates and applies task\\-nets whose loss is learned.\n"
-           "Results go to standard output, messages and progress to standard error.\n.Sh FLAGS\nTaken by all commands to "
-           "which they apply.\n.Bl -tag -width Ds\n");
+    printf(
+        ".Dd January 1, 2026\n.Dt SEALGRAPH 1\n.Os\n.Sh NAME\n.Nm sealgraph\n"
+        ".Nd train structured prediction with learned losses\n.Sh SYNOPSIS\n.Nm\n.Ar command\n.Op Ar flags\n"
+        ".Op Ar arguments\n.Sh DESCRIPTION\n.Nm\ntrains, evaluates and applies task\\-nets whose loss is learned.\n"
+        "Results go to standard output, messages and progress to standard error.\n.Sh FLAGS\nTaken by all commands to "
+        "which they apply.\n.Bl -tag -width Ds\n");
     for (const sg_flag *flag = sg_common_flags; flag->name; flag++)
         man_flag(flag->letter, flag->name, flag->meta, flag->help);
     printf(".El\n");
     man_verbs();
     man_settings();
-    printf(".Sh ENVIRONMENT\n.Bl -tag -width Ds\n.It Ev SEALGRAPH_LOG\nquiet, verbose or debug.\n.It Ev NO_COLOR , "
-           "CLICOLOR_FORCE\nturn colours off or on.\n.El\n.Sh EXIT STATUS\n.Bl -tag -width Ds\n.It 0\nsuccess\n.It "
-           "1\nfailure at run time, also of reading or writing files\n.It 2\nwrong use or configuration\n.It 3\nbad input "
-           "data\n.It 4\ntraining diverged\n.It 5\na condition of\n.Fl \\-require\ndid not hold\n.It 130 , 143\nstopped by "
-           "SIGINT, SIGTERM\n.El\n");
+    printf(
+        ".Sh ENVIRONMENT\n.Bl -tag -width Ds\n.It Ev SEALGRAPH_LOG\nquiet, verbose or debug.\n.It Ev NO_COLOR , "
+        "CLICOLOR_FORCE\nturn colours off or on.\n.El\n.Sh EXIT STATUS\n.Bl -tag -width Ds\n.It 0\nsuccess\n.It "
+        "1\nfailure at run time, also of reading or writing files\n.It 2\nwrong use or configuration\n.It 3\nbad input "
+        "data\n.It 4\ntraining diverged\n.It 5\na condition of\n.Fl \\-require\ndid not hold\n.It 130 , 143\nstopped "
+        "by "
+        "SIGINT, SIGTERM\n.El\n");
 }
 
 static const sg_verb *find(const sg_cli *cli)

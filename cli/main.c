@@ -8,15 +8,9 @@
 /* One file a verb. A verb is listed here when it works. */
 #define VERBS(X)                                                                                                       \
     X(init)                                                                                                            \
-    X(data_info) X(data_check) X(data_convert) X(data_split)                                                           \
-    X(train) X(eval) X(predict)                                                                                        \
-    X(model_info)                                                                                                      \
-    X(demo) X(graph) X(gradcheck)                                                                                      \
-    X(score)                                                                                                           \
-    X(ops) X(bench)                                                                                                    \
-    X(config_show) X(config_schema)                                                                                    \
-    X(completion)                                                                                                      \
-    X(version) X(help)
+    X(data_info)                                                                                                       \
+    X(data_check) X(data_convert) X(data_split) X(train) X(eval) X(predict) X(model_info) X(demo) X(graph)             \
+        X(gradcheck) X(score) X(ops) X(bench) X(config_show) X(config_schema) X(completion) X(version) X(help)
 
 #define X(name) extern const sg_verb sg_verb_##name;
 VERBS(X)

@@ -25,15 +25,9 @@ int sg_exit_code(sg_status status)
     }
 }
 
-static json_t *text_or_null(const char *text)
-{
-    return text[0] ? json_string(text) : json_null();
-}
+static json_t *text_or_null(const char *text) { return text[0] ? json_string(text) : json_null(); }
 
-static json_t *int_or_null(int64_t value)
-{
-    return value > 0 ? json_integer(value) : json_null();
-}
+static json_t *int_or_null(int64_t value) { return value > 0 ? json_integer(value) : json_null(); }
 
 static json_t *error_document(const sg_error *err, int code)
 {
@@ -138,10 +132,7 @@ int sg_cli_json(json_t *document, int code)
     return code ? code : SG_EXIT_RUNTIME;
 }
 
-json_t *sg_json_number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
+json_t *sg_json_number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
 
 json_t *sg_metrics_document(const sg_metrics *metrics)
 {

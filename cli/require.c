@@ -7,7 +7,7 @@
 typedef enum comparison { AT_LEAST, AT_MOST, ABOVE, BELOW } comparison;
 
 typedef struct condition {
-    bool test;                   /* of the test part, else of validation */
+    bool test; /* of the test part, else of validation */
     char metric[32];
     comparison compare;
     double bound;
@@ -23,7 +23,8 @@ static sg_status parse(const char *text, condition *out, sg_error *err)
     size_t part = slash ? (size_t)(slash - text) : 0;
     out->test = part == 4 && memcmp(text, "test", 4) == 0;
     bool validation = (part == 3 && (!memcmp(text, "val", 3) || !memcmp(text, "dev", 3))) ||
-                      (part == 4 && memcmp(text, "best", 4) == 0) || (part == 10 && memcmp(text, "validation", 10) == 0);
+                      (part == 4 && memcmp(text, "best", 4) == 0) ||
+                      (part == 10 && memcmp(text, "validation", 10) == 0);
     if (at && slash && slash < at && (size_t)(at - slash) <= sizeof out->metric && (out->test || validation)) {
         char *end;
         snprintf(out->metric, sizeof out->metric, "%.*s", (int)(at - slash - 1), slash + 1);
@@ -37,8 +38,8 @@ static sg_status parse(const char *text, condition *out, sg_error *err)
                 break;
             }
     }
-    return sg_fail(err, SG_E_CONFIG, "--require expects PART/METRIC>=NUMBER, such as 'test/example_f1>=0.4', not '%.80s'",
-                   text);
+    return sg_fail(err, SG_E_CONFIG,
+                   "--require expects PART/METRIC>=NUMBER, such as 'test/example_f1>=0.4', not '%.80s'", text);
 }
 
 sg_status sg_require_check(const sg_cli *cli, sg_error *err)

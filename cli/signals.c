@@ -27,10 +27,7 @@ void sg_signals_install(void)
     sigaction(SIGTERM, &action, NULL);
 }
 
-int sg_signal_caught(void)
-{
-    return caught;
-}
+int sg_signal_caught(void) { return caught; }
 
 bool sg_stop_requested(void *unused)
 {

@@ -8,9 +8,9 @@ enum { MOST_COLUMNS = 32 };
 struct sg_table {
     int columns;
     bool right[MOST_COLUMNS];
-    int64_t count, capacity;     /* cells, the titles first */
+    int64_t count, capacity; /* cells, the titles first */
     char **cells;
-    bool failed;                 /* out of memory: printed as far as it got */
+    bool failed; /* out of memory: printed as far as it got */
 };
 
 static void add(sg_table *table, const char *text, size_t length)

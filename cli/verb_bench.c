@@ -8,8 +8,8 @@
 static json_t *row_document(const sg_bench_row *r)
 {
     json_t *row = json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:I, s:f, s:f, s:o}", "name", r->name, "device", r->device,
-                            "dtype", r->dtype, "median_us", r->median_us, "min_us", r->min_us, "max_us", r->max_us, "runs",
-                            (json_int_t)r->runs, "flops", r->flops, "bytes", r->bytes, "peak_fraction",
+                            "dtype", r->dtype, "median_us", r->median_us, "min_us", r->min_us, "max_us", r->max_us,
+                            "runs", (json_int_t)r->runs, "flops", r->flops, "bytes", r->bytes, "peak_fraction",
                             sg_json_number(r->peak_fraction));
     if (row && r->examples_per_s > 0)
         json_object_set_new(row, "examples_per_s", json_real(r->examples_per_s));
@@ -31,8 +31,8 @@ static void print_table(const sg_cli *cli, const sg_bench *b)
     sg_table *t = sg_table_new("name|>median us|>min|>max|>MFLOP|>MB|>GFLOP/s|>GB/s|>of peak|>examples/s");
     if (!t)
         return;
-    printf("cpu, %d threads, %s: %.0f GFLOP/s, %.1f GB/s measured\n", (int)b->threads, sg_cpu_isa(), b->peak.flops / 1e9,
-           b->peak.bytes / 1e9);
+    printf("cpu, %d threads, %s: %.0f GFLOP/s, %.1f GB/s measured\n", (int)b->threads, sg_cpu_isa(),
+           b->peak.flops / 1e9, b->peak.bytes / 1e9);
     for (int32_t i = 0; i < b->count; i++) {
         const sg_bench_row *r = &b->rows[i];
         sg_table_cell(t, "%s", r->name);
@@ -77,7 +77,8 @@ static int run(sg_cli *cli)
     sg_config_free(config);
     if (sg_cli_int(cli, "time", 1, 600000, 500, &milliseconds, &err) != SG_OK)
         return sg_cli_usage_error(cli, &err);
-    sg_bench b = {.threads = threads ? threads : sg_machine_threads(), .seconds = (double)milliseconds / 1000,
+    sg_bench b = {.threads = threads ? threads : sg_machine_threads(),
+                  .seconds = (double)milliseconds / 1000,
                   .stop = sg_stop_requested};
     sg_status status = measure(cli, &b, &err);
     int code = SG_EXIT_OK;
@@ -91,18 +92,18 @@ static int run(sg_cli *cli)
     return code;
 }
 
-static const sg_flag flags[] = {
-    {"shape", 0, "NAME", "bibtex|delicious|eurlexev", "one shape only (step, predict)"},
-    {"only", 0, "TEXT", NULL, "rows whose name holds this text (ops)"},
-    {"time", 0, "MS", NULL, "milliseconds for each row (500)"},
-    {0}};
+static const sg_flag flags[] = {{"shape", 0, "NAME", "bibtex|delicious|eurlexev", "one shape only (step, predict)"},
+                                {"only", 0, "TEXT", NULL, "rows whose name holds this text (ops)"},
+                                {"time", 0, "MS", NULL, "milliseconds for each row (500)"},
+                                {0}};
 
 const sg_verb sg_verb_bench = {
     .name = "bench",
     .arguments = "step|predict|ops",
     .summary = "time the training step, prediction or single operators",
     .description =
-        "step: one SEAL-NCE training step (32 rows, 20 candidates, two layers of 400, Adam) on synthetic rows of the shapes\n"
+        "step: one SEAL-NCE training step (32 rows, 20 candidates, two layers of 400, Adam) on synthetic rows of the "
+        "shapes\n"
         "of three data sets, with sparse and with dense input. predict: 4096 rows at once. ops: single operators.\n"
         "Each row tells time (median, least, most), work, and the fraction of the machine's measured peak it reaches.\n"
         "No files are needed.",

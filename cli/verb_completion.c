@@ -90,7 +90,8 @@ static void bash(void)
 {
     printf("# bash completion of sealgraph: source this file or put it under bash-completion/completions.\n"
            "_sealgraph() {\n    local word=\"${COMP_WORDS[COMP_CWORD]}\" before=\"${COMP_WORDS[COMP_CWORD-1]}\" "
-           "verb=\"${COMP_WORDS[1]}\"\n    COMPREPLY=()\n    if [ \"$COMP_CWORD\" -eq 1 ]; then COMPREPLY=($(compgen -W \"");
+           "verb=\"${COMP_WORDS[1]}\"\n    COMPREPLY=()\n    if [ \"$COMP_CWORD\" -eq 1 ]; then COMPREPLY=($(compgen "
+           "-W \"");
     print_verbs(NULL);
     printf("\" -- \"$word\")); return; fi\n    case \"$verb\" in\n");
     each_family(bash_family);

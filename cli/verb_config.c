@@ -62,8 +62,9 @@ const sg_verb sg_verb_config_show = {
     .name = "config show",
     .arguments = "",
     .summary = "print the resolved configuration",
-    .description = "Every key, as YAML that can be used as a configuration. Order of sources: defaults, extends, file,\n"
-                   "SEALGRAPH_* variables, --set, named flags; later ones win.",
+    .description =
+        "Every key, as YAML that can be used as a configuration. Order of sources: defaults, extends, file,\n"
+        "SEALGRAPH_* variables, --set, named flags; later ones win.",
     .takes = SG_TAKES_CONFIG,
     .flags = show_flags,
     .run = show,

@@ -98,8 +98,8 @@ static void info_text(const source *s)
     printf("rows         %lld (%lld without a label)\n", (long long)i.rows, (long long)i.unlabelled);
     printf("attributes   %lld (%lld numeric, %lld two-valued, %lld nominal, %lld dropped)\n", (long long)i.attributes,
            (long long)i.numeric, (long long)i.binary, (long long)i.nominal, (long long)i.dropped);
-    printf("features     %lld, %.2f %% not zero, %lld missing values\n", (long long)i.features,
-           100 * i.feature_density, (long long)i.missing_features);
+    printf("features     %lld, %.2f %% not zero, %lld missing values\n", (long long)i.features, 100 * i.feature_density,
+           (long long)i.missing_features);
     printf("labels       %lld, from %s to %s; %lld never positive, %lld unknown cells\n", (long long)i.labels,
            i.first_label ? i.first_label : "-", i.last_label ? i.last_label : "-", (long long)i.never_positive,
            (long long)i.unknown_labels);
@@ -140,8 +140,8 @@ static int print_notes(const sg_cli *cli, const sg_dataset *data)
     }
     json_t *notes = json_array();
     for (int32_t i = 0; i < data->n_notes; i++)
-        json_array_append_new(notes, json_pack("{s:b,s:s}", "warning", data->notes[i].warning, "text",
-                                               data->notes[i].text));
+        json_array_append_new(notes,
+                              json_pack("{s:b,s:s}", "warning", data->notes[i].warning, "text", data->notes[i].text));
     return sg_cli_json(json_pack("{s:I,s:o}", "rows", (json_int_t)data->rows, "notes", notes), SG_EXIT_OK);
 }
 
@@ -170,9 +170,9 @@ static sg_status output_format(const sg_cli *cli, const char *path, sg_data_form
     static const struct {
         const char *end;
         sg_data_format format;
-    } ends[] = {{".arff", SG_DATA_ARFF},   {".arff.gz", SG_DATA_ARFF},     {".svm", SG_DATA_LIBSVM},
+    } ends[] = {{".arff", SG_DATA_ARFF},     {".arff.gz", SG_DATA_ARFF},  {".svm", SG_DATA_LIBSVM},
                 {".svm.gz", SG_DATA_LIBSVM}, {".libsvm", SG_DATA_LIBSVM}, {".libsvm.gz", SG_DATA_LIBSVM},
-                {".xc", SG_DATA_XC},       {".xc.gz", SG_DATA_XC}};
+                {".xc", SG_DATA_XC},         {".xc.gz", SG_DATA_XC}};
     const char *name = sg_cli_value(cli, "to");
     if (name)
         return sg_data_format_parse(name, out) ? SG_OK : sg_fail(err, SG_E_CONFIG, "unknown format %s", name);
@@ -210,8 +210,8 @@ static int report_written(const sg_cli *cli, const source *s)
 {
     const char *path = sg_cli_value(cli, "output");
     if (cli->json)
-        return sg_cli_json(json_pack("{s:s,s:I,s:I,s:I}", "written", path, "rows", (json_int_t)s->data->rows, "features",
-                                     (json_int_t)s->data->features, "labels", (json_int_t)s->data->labels),
+        return sg_cli_json(json_pack("{s:s,s:I,s:I,s:I}", "written", path, "rows", (json_int_t)s->data->rows,
+                                     "features", (json_int_t)s->data->features, "labels", (json_int_t)s->data->labels),
                            SG_EXIT_OK);
     sg_cli_log(cli, "written", "%s: %lld rows, %lld features, %lld labels", path, (long long)s->data->rows,
                (long long)s->data->features, (long long)s->data->labels);
@@ -266,8 +266,9 @@ const sg_verb sg_verb_data_info = {
     .name = "data info",
     .arguments = "[FILE...]",
     .summary = "count rows, features and labels of a data set",
-    .description = "FILEs are read as one data set; without them the files of the configuration are, and its parts are\n"
-                   "counted too:  sealgraph data info --train a.arff.gz --labels-xml a.xml",
+    .description =
+        "FILEs are read as one data set; without them the files of the configuration are, and its parts are\n"
+        "counted too:  sealgraph data info --train a.arff.gz --labels-xml a.xml",
     .takes = SG_TAKES_CONFIG,
     .max_arguments = -1,
     .run = info,
@@ -292,8 +293,9 @@ const sg_verb sg_verb_data_convert = {
     .name = "data convert",
     .arguments = "[FILE...]",
     .summary = "write a data set in another format",
-    .description = "Features are written as they enter a net (nominal attributes encoded, nothing scaled). A name that\n"
-                   "ends in .gz is compressed.",
+    .description =
+        "Features are written as they enter a net (nominal attributes encoded, nothing scaled). A name that\n"
+        "ends in .gz is compressed.",
     .takes = SG_TAKES_CONFIG | SG_TAKES_OUTPUT,
     .max_arguments = -1,
     .flags = convert_flags,

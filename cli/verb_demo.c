@@ -16,9 +16,9 @@ static const char recipe[] = "threads: 1\n" /* nets so small that a second threa
 typedef struct demo {
     const sg_cli *cli;
     sg_generator generator;
-    sg_config *config[2];        /* cross-entropy, SEAL-dynamic */
+    sg_config *config[2]; /* cross-entropy, SEAL-dynamic */
     sg_train_result result[2];
-    const char *title;           /* of the run going on */
+    const char *title; /* of the run going on */
     sg_progress progress;
 } demo;
 
@@ -44,8 +44,8 @@ static bool listen(void *user, const sg_train_event *e)
     }
     const sg_metric *f1 = e->validation ? sg_metrics_find(e->validation, "example_f1") : NULL;
     if (f1 && (e->epoch == 1 || e->epoch % 5 == 0))
-        sg_progress_line(&d->progress, "%-18s epoch %3lld   bce %7.3f   validation F1 %.4f", d->title, (long long)e->epoch,
-                         e->bce, f1->value);
+        sg_progress_line(&d->progress, "%-18s epoch %3lld   bce %7.3f   validation F1 %.4f", d->title,
+                         (long long)e->epoch, e->bce, f1->value);
     return sg_signal_caught() == 0;
 }
 
@@ -126,7 +126,8 @@ static void draw_cell(double strength, bool color)
     int level = (int)(4 * fabs(strength));
     level = level > 3 ? 3 : level;
     if (color)
-        printf("\033[48;5;%dm  \033[0m", strength > 0 ? (int[]){234, 22, 28, 40}[level] : (int[]){234, 52, 88, 160}[level]);
+        printf("\033[48;5;%dm  \033[0m",
+               strength > 0 ? (int[]){234, 22, 28, 40}[level] : (int[]){234, 52, 88, 160}[level]);
     else
         printf("%s ", strength > 0 ? together[level] : apart[level]);
 }
@@ -140,7 +141,8 @@ static void draw(const demo *d, const global_term *g)
     for (int64_t i = 0; i < shown; i++)
         for (int64_t j = 0; j < shown; j++)
             largest = fmax(largest, fabs(interaction(g, i, j)));
-    printf("\nwhat the loss-net learnt about the labels (the first %lld of %lld; in each group of %lld exactly one is on):\n"
+    printf("\nwhat the loss-net learnt about the labels (the first %lld of %lld; in each group of %lld exactly one is "
+           "on):\n"
            "%s together, %s apart\n\n",
            (long long)shown, (long long)g->labels, (long long)size, d->cli->color_out ? "green" : "+ #",
            d->cli->color_out ? "red" : "- =");
@@ -207,7 +209,7 @@ static int run(sg_cli *cli)
 {
     demo d = {.cli = cli, .generator = sg_generator_default()};
     sg_error err;
-    d.generator.noise = 0.7;     /* features alone leave about a quarter of the F1 open */
+    d.generator.noise = 0.7; /* features alone leave about a quarter of the F1 open */
     int code = run_both(&d, &err) == SG_OK ? report(&d) : sg_cli_fail(cli, &err);
     release(&d);
     return code;

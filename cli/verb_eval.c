@@ -10,7 +10,7 @@ typedef struct evaluation {
     sg_dataset *data;
     bool divided;
     sg_split split;
-    const int64_t *rows;         /* NULL: all */
+    const int64_t *rows; /* NULL: all */
     int64_t count;
     float *p, *y, *known;
     sg_metrics metrics;

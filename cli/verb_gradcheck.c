@@ -8,14 +8,23 @@
 
 #include <string.h>
 
-enum { ROWS = 3, INPUTS = 5, LABELS = 4, WIDTH = 6, GLOBAL = 5, CANDIDATES = 3, MOST_LAYERS = 16, MOST_PARAMETERS = 64 };
+enum {
+    ROWS = 3,
+    INPUTS = 5,
+    LABELS = 4,
+    WIDTH = 6,
+    GLOBAL = 5,
+    CANDIDATES = 3,
+    MOST_LAYERS = 16,
+    MOST_PARAMETERS = 64
+};
 
 /* One loss as a graph on fixed small data. */
 typedef struct problem {
     sg_graph *graph;
     sg_store *store;
     sg_value loss;
-    sg_scope net;                /* whose parameters are checked */
+    sg_scope net; /* whose parameters are checked */
 } problem;
 
 typedef struct sizes {
@@ -25,7 +34,9 @@ typedef struct sizes {
 
 static sizes cut(const sg_train_config *v, const sg_ints *hidden)
 {
-    sizes s = {.net = {.inputs = INPUTS, .labels = LABELS, .activation = (sg_activation)v->model.activation,
+    sizes s = {.net = {.inputs = INPUTS,
+                       .labels = LABELS,
+                       .activation = (sg_activation)v->model.activation,
                        .global = v->energy.global < GLOBAL ? v->energy.global : GLOBAL}};
     s.net.layers = (int32_t)(hidden->count < MOST_LAYERS ? hidden->count : MOST_LAYERS);
     for (int32_t i = 0; i < s.net.layers; i++)
@@ -79,8 +90,8 @@ static void energy_loss(problem *p, const sg_train_config *v)
     p->loss = sg_sum_all(sg_nce_ranking_loss(score, sg_log_bernoulli(z, y)));
 }
 
-static bool evaluate(void *user, sg_graph *graph, const sg_value *x, double *const *feed, int32_t n_x, const sg_value *y,
-                     double *const *out, int32_t n_y, sg_error *err)
+static bool evaluate(void *user, sg_graph *graph, const sg_value *x, double *const *feed, int32_t n_x,
+                     const sg_value *y, double *const *out, int32_t n_y, sg_error *err)
 {
     (void)user;
     return sg_reference_eval(graph, x, feed, n_x, y, out, n_y, err) == SG_OK;
@@ -99,8 +110,8 @@ static sg_status check_parameters(problem *p, const sg_gradcheck_options *option
         const sg_entry *entry = sg_store_at(p->store, sg_entry_of(x[i]));
         int64_t count = sg_shape_count(&entry->shape);
         at[i] = sg_calloc(count, sizeof *at[i]);
-        status = at[i] ? sg_store_get(p->store, entry->name, at[i], count, err)
-                       : sg_fail(err, SG_E_MEMORY, "out of memory");
+        status =
+            at[i] ? sg_store_get(p->store, entry->name, at[i], count, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
     }
     if (status == SG_OK)
         status = sg_gradcheck(p->loss, x, at, n, &(sg_evaluator){evaluate, NULL}, options, result, err);
@@ -192,8 +203,9 @@ const sg_verb sg_verb_gradcheck = {
     .name = "gradcheck",
     .arguments = "",
     .summary = "check the derivatives of a recipe's losses",
-    .description = "Against finite differences in double precision, with small widths and random data; needs no files.\n"
-                   "The figures are the largest relative errors by order.",
+    .description =
+        "Against finite differences in double precision, with small widths and random data; needs no files.\n"
+        "The figures are the largest relative errors by order.",
     .takes = SG_TAKES_CONFIG,
     .flags = flags,
     .run = run,

@@ -44,7 +44,8 @@ static sg_status build(const sg_cli *cli, drawing *d, sg_error *err)
 static sg_status print_plan(const drawing *d, FILE *out, sg_error *err)
 {
     const sg_train_config *v = sg_config_values(d->config);
-    sg_session_options options = {.size = sizeof options, .threads = (int32_t)v->threads,
+    sg_session_options options = {.size = sizeof options,
+                                  .threads = (int32_t)v->threads,
                                   .backend = v->device == SG_DEVICE_REFERENCE ? "reference" : "cpu"};
     sg_session *session = NULL;
     sg_plan *plan = NULL;
@@ -91,9 +92,9 @@ static int summary(const sg_cli *cli, const drawing *d)
     json_t *entries = json_array();
     for (int32_t i = 0; i < sg_store_count(d->store); i++) {
         const sg_entry *entry = sg_store_at(d->store, i);
-        json_array_append_new(entries, json_pack("{s:s,s:I,s:b}", "name", entry->name, "elements",
-                                                 (json_int_t)sg_shape_count(&entry->shape), "trainable",
-                                                 entry->trainable));
+        json_array_append_new(entries,
+                              json_pack("{s:s,s:I,s:b}", "name", entry->name, "elements",
+                                        (json_int_t)sg_shape_count(&entry->shape), "trainable", entry->trainable));
     }
     return sg_cli_json(json_pack("{s:i,s:s?,s:o}", "nodes", (int)sg_node_count(d->graph), "written",
                                  sg_cli_value(cli, "output"), "entries", entries),

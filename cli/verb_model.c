@@ -49,8 +49,8 @@ static void print_text(const sg_cli *cli, const sg_trained *t)
 {
     const sg_model *m = t->model;
     char shape[SG_SHAPE_TEXT];
-    printf("model        %s\ntask         %s\nparameters   %lld\nfeatures     %lld encoded from %lld attributes\n", t->folder,
-           m->task, (long long)parameter_count(m->store), (long long)t->schema->n_features,
+    printf("model        %s\ntask         %s\nparameters   %lld\nfeatures     %lld encoded from %lld attributes\n",
+           t->folder, m->task, (long long)parameter_count(m->store), (long long)t->schema->n_features,
            (long long)t->schema->n_columns);
     if (t->preprocess)
         printf("inputs       missing values: %s; scaling: %s\n", sg_impute_name(t->preprocess->impute),

@@ -7,8 +7,12 @@ static const struct {
     uint32_t flag;
     const char *name;
 } flag_names[] = {
-    {SG_OP_ELEMENTWISE, "elementwise"}, {SG_OP_COMPOSITE, "composite"},     {SG_OP_RANDOM, "random"},
-    {SG_OP_ZERO_GRAD, "zero-grad"},     {SG_OP_LEAF, "leaf"},               {SG_OP_COMMUTATIVE, "commutative"},
+    {SG_OP_ELEMENTWISE, "elementwise"},
+    {SG_OP_COMPOSITE, "composite"},
+    {SG_OP_RANDOM, "random"},
+    {SG_OP_ZERO_GRAD, "zero-grad"},
+    {SG_OP_LEAF, "leaf"},
+    {SG_OP_COMMUTATIVE, "commutative"},
     {SG_OP_STOP, "stop"},
 };
 static const char *const kinds[] = {"int", "real", "text", "ints", "reals", "graph"};

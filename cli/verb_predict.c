@@ -10,9 +10,9 @@ typedef struct prediction {
     sg_trained *trained;
     sg_config *config;
     sg_dataset *data;
-    float *p;                    /* [rows, labels] */
-    int64_t *order;              /* labels of one row, best first */
-    int64_t top;                 /* scores written a row */
+    float *p;       /* [rows, labels] */
+    int64_t *order; /* labels of one row, best first */
+    int64_t top;    /* scores written a row */
 } prediction;
 
 static void release(prediction *s)
@@ -50,7 +50,7 @@ static int by_score(const void *a, const void *b, void *scores)
     int64_t i = *(const int64_t *)a, j = *(const int64_t *)b;
     if (p[i] != p[j])
         return p[i] > p[j] ? -1 : 1;
-    return i < j ? -1 : 1;       /* ties by label order */
+    return i < j ? -1 : 1; /* ties by label order */
 }
 
 static const float *rank(prediction *s, int64_t row)
@@ -166,8 +166,9 @@ const sg_verb sg_verb_predict = {
     .name = "predict",
     .arguments = "RUN FILE...",
     .summary = "predict labels for the rows of files",
-    .description = "FILEs are in a format of the training data; columns are found by name and label columns may be missing.\n"
-                   "A label is predicted where its score reaches the threshold stored with the model.",
+    .description =
+        "FILEs are in a format of the training data; columns are found by name and label columns may be missing.\n"
+        "A label is predicted where its score reaches the threshold stored with the model.",
     .takes = SG_TAKES_CONFIG | SG_TAKES_OUTPUT,
     .min_arguments = 2,
     .max_arguments = -1,

@@ -15,7 +15,7 @@ typedef struct pair {
     const sg_dataset *gold;
     const char *path;
     float *p, *y, *known;
-    bool scored;                 /* numbers, not only sets: rankings make sense */
+    bool scored; /* numbers, not only sets: rankings make sense */
 } pair;
 
 static int64_t label_index(const sg_dataset *data, const char *name, size_t length)
@@ -149,9 +149,9 @@ static sg_status read_dataset(pair *s, const sg_config *config, sg_error *err)
     SG_TRY(sg_config_read_files(config, &s->path, 1, &data, err));
     sg_status status = SG_OK;
     if (data->rows != s->gold->rows || data->labels != s->gold->labels)
-        status = sg_fail_at(err, SG_E_DATA, s->path, 0, 0, "%lld rows and %lld labels, but the gold data has %lld and %lld",
-                            (long long)data->rows, (long long)data->labels, (long long)s->gold->rows,
-                            (long long)s->gold->labels);
+        status = sg_fail_at(err, SG_E_DATA, s->path, 0, 0,
+                            "%lld rows and %lld labels, but the gold data has %lld and %lld", (long long)data->rows,
+                            (long long)data->labels, (long long)s->gold->rows, (long long)s->gold->labels);
     for (int64_t i = 0; status == SG_OK && i < data->labels; i++)
         if (strcmp(data->schema->label_names[i], s->gold->schema->label_names[i]) != 0)
             status = sg_fail_at(err, SG_E_DATA, s->path, 0, 0, "label %lld is '%.80s', but '%.80s' in the gold data",
@@ -179,7 +179,8 @@ static sg_status make_pair(const sg_cli *cli, const sg_config *config, pair *s, 
     if (!gold->has_labels)
         return sg_fail_at(err, SG_E_DATA, cli->arguments[0], 0, 0, "the gold data has no labels");
     if (!sg_mul_ok(gold->rows, gold->labels, &cells))
-        return sg_fail(err, SG_E_DATA, "%lld x %lld cells are too many", (long long)gold->rows, (long long)gold->labels);
+        return sg_fail(err, SG_E_DATA, "%lld x %lld cells are too many", (long long)gold->rows,
+                       (long long)gold->labels);
     s->p = sg_calloc(cells, sizeof *s->p);
     s->y = sg_calloc(cells, sizeof *s->y);
     s->known = gold->unknown_indptr ? sg_calloc(cells, sizeof *s->known) : NULL;
@@ -277,8 +278,9 @@ const sg_verb sg_verb_score = {
     .name = "score",
     .arguments = "GOLD PRED",
     .summary = "compare predictions with gold labels, without a model",
-    .description = "GOLD is a data set. PRED is jsonl, lines of label:score pairs, or a data set. Rows pair in order. A\n"
-                   "label counts as predicted where its score is at least --threshold.",
+    .description =
+        "GOLD is a data set. PRED is jsonl, lines of label:score pairs, or a data set. Rows pair in order. A\n"
+        "label counts as predicted where its score is at least --threshold.",
     .takes = SG_TAKES_CONFIG,
     .min_arguments = 2,
     .max_arguments = 2,

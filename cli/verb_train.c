@@ -154,8 +154,8 @@ static int report_dry_run(const sg_cli *cli, const sg_step_options *o, const sg_
 static sg_status plan_step(const sg_train_config *v, const sg_step_options *o, sg_plan_info *info, sg_error *err)
 {
     bool reference = v->device == SG_DEVICE_REFERENCE;
-    sg_session_options options = {.size = sizeof options, .backend = reference ? "reference" : "cpu",
-                                  .threads = (int32_t)v->threads};
+    sg_session_options options = {
+        .size = sizeof options, .backend = reference ? "reference" : "cpu", .threads = (int32_t)v->threads};
     sg_store *store = sg_store_new(reference ? SG_F64 : SG_F32);
     sg_graph *graph = sg_graph_new();
     sg_session *session = NULL;
@@ -213,8 +213,12 @@ static int train(sg_cli *cli, const sg_config *config, sg_training_data *data, c
     sg_error err;
     sg_train_result result;
     watcher w = {.cli = cli, .v = sg_config_values(config), .best = NAN};
-    sg_train_options options = {.size = sizeof options, .folder = folder, .force = sg_cli_has(cli, "force"),
-                                .listener = listen, .user = &w, .argv = (const char *const *)cli->argv,
+    sg_train_options options = {.size = sizeof options,
+                                .folder = folder,
+                                .force = sg_cli_has(cli, "force"),
+                                .listener = listen,
+                                .user = &w,
+                                .argv = (const char *const *)cli->argv,
                                 .argc = cli->argc};
     sg_cli_notes(cli, data->data);
     sg_status status = sg_train(config, data, &options, &result, &err);

@@ -5,9 +5,9 @@
 static int run(sg_cli *cli)
 {
     if (cli->json)
-        return sg_cli_json(json_pack("{s:s,s:s,s:s}", "version", SG_VERSION, "isa", sg_cpu_isa(), "backends",
-                                     sg_backend_names()),
-                           SG_EXIT_OK);
+        return sg_cli_json(
+            json_pack("{s:s,s:s,s:s}", "version", SG_VERSION, "isa", sg_cpu_isa(), "backends", sg_backend_names()),
+            SG_EXIT_OK);
     printf("sealgraph %s\n", SG_VERSION);
     if (cli->verbosity < 1)
         return SG_EXIT_OK;

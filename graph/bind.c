@@ -26,7 +26,7 @@ static sg_status reinfer_node(sg_graph *graph, const sg_node *node, sg_error *er
         sg_fail(err, SG_E_MEMORY, "out of memory");
     for (int32_t k = 0; status == SG_OK && k < node->n_out; k++) {
         sg_shape *old = &graph->values[node->out + k]->shape;
-        memcpy(old->dim, shape[k].dim, sizeof old->dim);     /* rank and names are those of the first inference */
+        memcpy(old->dim, shape[k].dim, sizeof old->dim); /* rank and names are those of the first inference */
     }
     if (status != SG_OK && err)
         snprintf(err->node, sizeof err->node, "%s", node->name);

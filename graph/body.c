@@ -45,7 +45,7 @@ sg_value sg_capture(sg_graph *body, sg_value outer)
         return outer;
     if (!encloses(outer.graph, body))
         return sg_graph_fail(body, SG_E_GRAPH, outer, "'%s' belongs to another graph", sg_node_of(outer)->name);
-    outer = sg_capture(body->parent, outer);         /* step by step through nested loops */
+    outer = sg_capture(body->parent, outer); /* step by step through nested loops */
     for (int32_t i = 0; i < body->n_inputs; i++)
         if (body->inputs[i].kind == SGI_BODY_CAPTURE && sg_same(body->inputs[i].outer, outer))
             return sg_value_at(body, body->inputs[i].inner);

@@ -12,7 +12,7 @@ bool sgi_attr_equal(const sg_attr *a, const sg_attr *b)
     case SG_ATTR_INT:
         return a->i == b->i;
     case SG_ATTR_REAL:
-        return memcmp(&a->f, &b->f, sizeof a->f) == 0;   /* bits: NaN equals itself, -0 differs from 0 */
+        return memcmp(&a->f, &b->f, sizeof a->f) == 0; /* bits: NaN equals itself, -0 differs from 0 */
     case SG_ATTR_TEXT:
         return strcmp(a->s, b->s) == 0;
     case SG_ATTR_INTS:
@@ -124,7 +124,7 @@ static bool copy_attrs(sg_graph *g, const sg_op *op, const sg_attr *attr, sg_att
         if (!copy)
             return false;
         memcpy(copy, from, bytes);
-        out[i].ints = copy;          /* `ints` and `reals` share the pointer's place in the union */
+        out[i].ints = copy; /* `ints` and `reals` share the pointer's place in the union */
     }
     return true;
 }
@@ -148,8 +148,8 @@ static sg_value out_of_memory(sg_graph *g)
 }
 
 /* Append a node whose shapes are known and enter it in the hash table. */
-static sg_value append(sg_graph *g, const sg_op *op, const int32_t *in, int32_t n_in, const sg_attr *attr, int32_t n_out,
-                       const sg_dtype *dtype, const sg_shape *shape, int32_t *slot)
+static sg_value append(sg_graph *g, const sg_op *op, const int32_t *in, int32_t n_in, const sg_attr *attr,
+                       int32_t n_out, const sg_dtype *dtype, const sg_shape *shape, int32_t *slot)
 {
     sg_node *node = sgi_arena_alloc(&g->arena, sizeof *node);
     int32_t *kept_in = sgi_arena_alloc(&g->arena, (size_t)(n_in + 1) * sizeof *in);
@@ -196,8 +196,7 @@ static void append_shapes(sg_graph *g, sg_error *err, const int32_t *in, int32_t
     for (int32_t k = 0; k < n_in && k < 6; k++) {
         size_t at = strlen(err->text);
         snprintf(err->text + at, sizeof err->text - at, "%s%s %s", k ? ", " : "; inputs ",
-                 sg_dtype_name(g->values[in[k]]->dtype),
-                 sg_shape_format(&g->values[in[k]]->shape, text, sizeof text));
+                 sg_dtype_name(g->values[in[k]]->dtype), sg_shape_format(&g->values[in[k]]->shape, text, sizeof text));
     }
 }
 
@@ -219,8 +218,8 @@ sg_status sgi_infer(sg_graph *g, const sg_op *op, const sg_attr *attr, const int
         for (int32_t i = 0; !bad && i < shape[k].rank; i++)
             bad = shape[k].dim[i] < 0;
         if (bad || sg_shape_count(&shape[k]) < 0)
-            status = sg_infer_fail(&args, SG_E_SHAPE, "output %d has rank over %d, a negative size or too many elements",
-                                   k, SG_MAX_RANK);
+            status = sg_infer_fail(&args, SG_E_SHAPE,
+                                   "output %d has rank over %d, a negative size or too many elements", k, SG_MAX_RANK);
     }
     if (status != SG_OK && err && in_shape)
         append_shapes(g, err, in, n_in);
@@ -333,8 +332,8 @@ sg_cost sg_node_cost(sg_graph *graph, const sg_node *node)
     if (node->op->flags & SG_OP_LEAF)
         cost = (sg_cost){0, 0};
     else if (node->op->cost && shape && dtype)
-        cost = node->op->cost(&(sg_cost_args){node->attr, node->n_in, node->n_out, shape, shape + node->n_in, dtype,
-                                              dtype + node->n_in});
+        cost = node->op->cost(
+            &(sg_cost_args){node->attr, node->n_in, node->n_out, shape, shape + node->n_in, dtype, dtype + node->n_in});
     if (n > 16) {
         sg_free(shape);
         sg_free(dtype);

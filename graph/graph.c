@@ -24,7 +24,7 @@ void sg_graph_free(sg_graph *graph)
 {
     if (!graph)
         return;
-    sg_here("", 0);                  /* a pass may have set a place whose text this graph holds */
+    sg_here("", 0); /* a pass may have set a place whose text this graph holds */
     for (int32_t i = 0; i < graph->n_bodies; i++)
         sg_graph_free(graph->bodies[i]);
     sg_free(graph->nodes);

@@ -97,12 +97,12 @@ typedef struct sg_allocator {
 } sg_allocator;
 void sg_allocator_set(const sg_allocator *allocator);
 
-void *sg_alloc(size_t bytes);                  /* NULL if out of memory; alignment of malloc */
-void *sg_calloc(int64_t count, size_t bytes);  /* zeroed; NULL on overflow too */
+void *sg_alloc(size_t bytes);                 /* NULL if out of memory; alignment of malloc */
+void *sg_calloc(int64_t count, size_t bytes); /* zeroed; NULL on overflow too */
 void *sg_realloc(void *old, size_t bytes);
-void sg_free(void *old);                       /* NULL is allowed */
+void sg_free(void *old); /* NULL is allowed */
 char *sg_strdup(const char *text);
-void *sg_alloc_aligned(size_t bytes);          /* 64-byte alignment; release with sg_free_aligned */
+void *sg_alloc_aligned(size_t bytes); /* 64-byte alignment; release with sg_free_aligned */
 void sg_free_aligned(void *old);
 
 /* ------------------------------------------------------------------------------------------------ dtypes, shapes */
@@ -123,8 +123,8 @@ typedef enum sg_dtype {
 } sg_dtype;
 
 const char *sg_dtype_name(sg_dtype dtype);
-size_t sg_dtype_size(sg_dtype dtype);                      /* bytes of one element */
-bool sg_dtype_is_real(sg_dtype dtype);                     /* F32, F64, BF16, F16 */
+size_t sg_dtype_size(sg_dtype dtype);  /* bytes of one element */
+bool sg_dtype_is_real(sg_dtype dtype); /* F32, F64, BF16, F16 */
 bool sg_dtype_parse(const char *name, sg_dtype *out);
 
 #define SG_MAX_RANK 8
@@ -142,9 +142,9 @@ typedef struct sg_shape {
     sg_shape_make((int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
 sg_shape sg_shape_make(int32_t rank, const int64_t *dim);
 sg_shape sg_shape_scalar(void);
-sg_shape sg_shape_named(sg_shape shape, int32_t axis, const char *name);   /* names one axis */
-bool sg_shape_equal(const sg_shape *a, const sg_shape *b);                 /* sizes only */
-int64_t sg_shape_count(const sg_shape *shape);                             /* number of elements; -1 on overflow */
+sg_shape sg_shape_named(sg_shape shape, int32_t axis, const char *name); /* names one axis */
+bool sg_shape_equal(const sg_shape *a, const sg_shape *b);               /* sizes only */
+int64_t sg_shape_count(const sg_shape *shape);                           /* number of elements; -1 on overflow */
 /* NumPy broadcasting of a and b; false if they do not fit. Names of dimensions are kept from either side. */
 bool sg_shape_broadcast(const sg_shape *a, const sg_shape *b, sg_shape *out);
 /* "[32, 159]" with names as "batch=32"; returns `out`. */
@@ -183,7 +183,7 @@ sg_value sg_graph_fail(sg_graph *graph, sg_status status, sg_value near, const c
 const sg_shape *sg_shape_of(sg_value v);
 sg_dtype sg_dtype_of(sg_value v);
 int32_t sg_rank_of(sg_value v);
-int64_t sg_dim_of(sg_value v, int32_t axis);          /* negative axes count from the end; -1 if out of range */
+int64_t sg_dim_of(sg_value v, int32_t axis); /* negative axes count from the end; -1 if out of range */
 
 /* Give the node of `v` a name for messages, dumps and profiles. Returns v. */
 sg_value sg_named(sg_value v, const char *name);
@@ -208,47 +208,88 @@ sg_status sg_graph_bind(sg_graph *graph, const sg_binding *bindings, int32_t cou
 /* ----------------------------------------------------------------------------------------- inspection and dumps */
 
 /* Attribute values, in the order of the operator's schema. Strings, lists and tensors live in the graph. */
-typedef enum sg_attr_kind { SG_ATTR_INT, SG_ATTR_REAL, SG_ATTR_TEXT, SG_ATTR_INTS, SG_ATTR_REALS, SG_ATTR_GRAPH } sg_attr_kind;
+typedef enum sg_attr_kind {
+    SG_ATTR_INT,
+    SG_ATTR_REAL,
+    SG_ATTR_TEXT,
+    SG_ATTR_INTS,
+    SG_ATTR_REALS,
+    SG_ATTR_GRAPH
+} sg_attr_kind;
 
 typedef struct sg_attr {
     sg_attr_kind kind;
-    int64_t count;               /* elements of `ints` or `reals` */
+    int64_t count; /* elements of `ints` or `reals` */
     union {
-        int64_t i;               /* also bool, dtype and enumerations */
+        int64_t i; /* also bool, dtype and enumerations */
         double f;
         const char *s;
         const int64_t *ints;
         const double *reals;
-        sg_graph *graph;         /* a loop body, owned by the graph that holds the node */
+        sg_graph *graph; /* a loop body, owned by the graph that holds the node */
     };
 } sg_attr;
 
-static inline sg_attr sg_attr_int(int64_t v) { sg_attr a = {SG_ATTR_INT, 0, {0}}; a.i = v; return a; }
-static inline sg_attr sg_attr_real(double v) { sg_attr a = {SG_ATTR_REAL, 0, {0}}; a.f = v; return a; }
-static inline sg_attr sg_attr_text(const char *v) { sg_attr a = {SG_ATTR_TEXT, 0, {0}}; a.s = v; return a; }
-static inline sg_attr sg_attr_ints(const int64_t *v, int64_t n) { sg_attr a = {SG_ATTR_INTS, n, {0}}; a.ints = v; return a; }
-static inline sg_attr sg_attr_reals(const double *v, int64_t n) { sg_attr a = {SG_ATTR_REALS, n, {0}}; a.reals = v; return a; }
-static inline sg_attr sg_attr_graph(sg_graph *v) { sg_attr a = {SG_ATTR_GRAPH, 0, {0}}; a.graph = v; return a; }
+static inline sg_attr sg_attr_int(int64_t v)
+{
+    sg_attr a = {SG_ATTR_INT, 0, {0}};
+    a.i = v;
+    return a;
+}
+static inline sg_attr sg_attr_real(double v)
+{
+    sg_attr a = {SG_ATTR_REAL, 0, {0}};
+    a.f = v;
+    return a;
+}
+static inline sg_attr sg_attr_text(const char *v)
+{
+    sg_attr a = {SG_ATTR_TEXT, 0, {0}};
+    a.s = v;
+    return a;
+}
+static inline sg_attr sg_attr_ints(const int64_t *v, int64_t n)
+{
+    sg_attr a = {SG_ATTR_INTS, n, {0}};
+    a.ints = v;
+    return a;
+}
+static inline sg_attr sg_attr_reals(const double *v, int64_t n)
+{
+    sg_attr a = {SG_ATTR_REALS, n, {0}};
+    a.reals = v;
+    return a;
+}
+static inline sg_attr sg_attr_graph(sg_graph *v)
+{
+    sg_attr a = {SG_ATTR_GRAPH, 0, {0}};
+    a.graph = v;
+    return a;
+}
 
 /* A node, read-only outside graph/. Nodes are stored in a topological order: every input's node has a smaller index. */
 typedef struct sg_node {
     const sg_op *op;
     int32_t index;
     int32_t n_in, n_out;
-    const int32_t *in;           /* value ids */
-    int32_t out;                 /* value id of the first output; outputs are consecutive */
+    const int32_t *in; /* value ids */
+    int32_t out;       /* value id of the first output; outputs are consecutive */
     const sg_attr *attr;
-    const char *name;            /* never NULL: generated from op and index until sg_named */
-    const char *file;            /* builder call, or "" */
+    const char *name; /* never NULL: generated from op and index until sg_named */
+    const char *file; /* builder call, or "" */
     int32_t line;
 } sg_node;
 
 int32_t sg_node_count(const sg_graph *graph);
-const sg_node *sg_node_at(const sg_graph *graph, int32_t index);   /* valid until the next node is added */
-const sg_node *sg_node_of(sg_value v);                             /* NULL for SG_NONE; same lifetime */
+const sg_node *sg_node_at(const sg_graph *graph, int32_t index); /* valid until the next node is added */
+const sg_node *sg_node_of(sg_value v);                           /* NULL for SG_NONE; same lifetime */
 int32_t sg_value_count(const sg_graph *graph);
-static inline sg_value sg_value_at(sg_graph *graph, int32_t id) { sg_value v = {graph, id}; return v; }
-int32_t sg_output_index_of(sg_value v);                            /* which output of its node v is */
+static inline sg_value sg_value_at(sg_graph *graph, int32_t id)
+{
+    sg_value v = {graph, id};
+    return v;
+}
+int32_t sg_output_index_of(sg_value v); /* which output of its node v is */
 
 /* Mark (live[node index] = true, `live` has sg_node_count entries) what the given values need. Data edges only: an
  * input that an op reads only for its shape (sg_op.shape_only) keeps its node alive only if `shapes` is true. */
@@ -267,23 +308,23 @@ void sg_graph_print_dot(const sg_graph *graph, FILE *out);
 typedef enum sg_init_kind { SG_INIT_CONSTANT, SG_INIT_UNIFORM, SG_INIT_NORMAL } sg_init_kind;
 typedef struct sg_init {
     sg_init_kind kind;
-    double a, b;                 /* constant a; uniform on [a, b); normal with mean a and standard deviation b */
+    double a, b; /* constant a; uniform on [a, b); normal with mean a and standard deviation b */
 } sg_init;
 sg_init sg_init_zeros(void);
 sg_init sg_init_constant(double value);
 sg_init sg_init_uniform(double low, double high);
 sg_init sg_init_normal(double mean, double std);
-sg_init sg_init_kaiming_uniform(int64_t fan_in);                   /* U(+-sqrt(6 / fan_in)), ReLU gain */
-sg_init sg_init_xavier_uniform(int64_t fan_in, int64_t fan_out);   /* U(+-sqrt(6 / (fan_in + fan_out))) */
+sg_init sg_init_kaiming_uniform(int64_t fan_in);                 /* U(+-sqrt(6 / fan_in)), ReLU gain */
+sg_init sg_init_xavier_uniform(int64_t fan_in, int64_t fan_out); /* U(+-sqrt(6 / (fan_in + fan_out))) */
 
 typedef struct sg_entry {
-    const char *name;            /* full path: "task/layer1/W" */
-    sg_dtype dtype;              /* F32 (stored in the store's real type) or I32 */
+    const char *name; /* full path: "task/layer1/W" */
+    sg_dtype dtype;   /* F32 (stored in the store's real type) or I32 */
     sg_shape shape;
     sg_init init;
-    bool trainable;              /* parameters are; moments, counters and schedules are not */
-    bool ready;                  /* has a value: initialised, set or loaded */
-    void *data;                  /* 64-byte aligned; the store's real type, or int32_t */
+    bool trainable; /* parameters are; moments, counters and schedules are not */
+    bool ready;     /* has a value: initialised, set or loaded */
+    void *data;     /* 64-byte aligned; the store's real type, or int32_t */
 } sg_entry;
 
 /* Parameters live outside graphs, in a store. Tied weights are one entry. `real` is F32 (cpu and cuda sessions) or F64
@@ -292,8 +333,8 @@ sg_store *sg_store_new(sg_dtype real);
 void sg_store_free(sg_store *store);
 sg_dtype sg_store_real(const sg_store *store);
 int32_t sg_store_count(const sg_store *store);
-sg_entry *sg_store_at(sg_store *store, int32_t index);             /* creation order */
-int32_t sg_store_find(const sg_store *store, const char *name);    /* -1 if absent */
+sg_entry *sg_store_at(sg_store *store, int32_t index);          /* creation order */
+int32_t sg_store_find(const sg_store *store, const char *name); /* -1 if absent */
 /* Add an entry or find the equal one; the same name with another shape, dtype or initialiser is an error. */
 sg_status sg_store_add(sg_store *store, const char *name, sg_dtype dtype, const sg_shape *shape, sg_init init,
                        bool trainable, int32_t *index, sg_error *err);
@@ -310,7 +351,7 @@ sg_store *sg_store_copy(const sg_store *store, sg_dtype real);
 typedef struct sg_scope {
     sg_graph *graph;
     sg_store *store;
-    const char *path;            /* interned in the graph; "" at the root */
+    const char *path; /* interned in the graph; "" at the root */
 } sg_scope;
 sg_scope sg_scope_root(sg_graph *graph, sg_store *store);
 sg_scope sg_scope_sub(sg_scope scope, const char *name);
@@ -331,7 +372,7 @@ void sg_assign(sg_value old, sg_value next);
 int32_t sg_params(sg_scope scope, sg_value *out, int32_t capacity);
 /* Store entry that `v` is the current version of, or -1. */
 int32_t sg_entry_of(sg_value v);
-sg_store *sg_graph_store(const sg_graph *graph);                   /* NULL if the graph uses none */
+sg_store *sg_graph_store(const sg_graph *graph); /* NULL if the graph uses none */
 
 /* The writes of a graph: entries whose final value differs from the one at the start. */
 int32_t sg_effect_count(const sg_graph *graph);
@@ -363,7 +404,7 @@ sg_status sg_infer_fail(const sg_infer_args *args, sg_status status, const char 
  * own shape. Leave gin[k] SG_NONE for an exact zero. Must be linear in gout; calls builders only. */
 typedef struct sg_vjp_args {
     sg_graph *graph;
-    const sg_node *node;         /* a copy: stays valid while the rule builds */
+    const sg_node *node; /* a copy: stays valid while the rule builds */
     const sg_value *in, *out, *gout;
     const bool *need;
     sg_value *gin;
@@ -388,7 +429,7 @@ typedef struct sg_decompose_args {
 
 /* Where in a run a random draw happens; see sg_random in random_internal.h. */
 typedef struct sg_run_index {
-    uint64_t repeat;             /* iteration number, flattened over nested loops; 0 outside loops */
+    uint64_t repeat; /* iteration number, flattened over nested loops; 0 outside loops */
 } sg_run_index;
 
 /* A dense, packed tensor of doubles (reference backend): bool as 0/1, integers as whole numbers. */
@@ -426,13 +467,13 @@ typedef struct sg_attr_spec {
 } sg_attr_spec;
 
 enum {
-    SG_OP_ELEMENTWISE = 1 << 0,  /* out[i] depends only on in[k][i] after broadcasting; jvp follows from vjp */
-    SG_OP_COMPOSITE = 1 << 1,    /* value and derivatives are those of `decompose` (vjp may name derivative composites) */
-    SG_OP_RANDOM = 1 << 2,       /* a draw: never merged with another, never folded */
-    SG_OP_ZERO_GRAD = 1 << 3,    /* derivative is zero wherever it exists (sign, comparisons, draws, argmax) */
-    SG_OP_LEAF = 1 << 4,         /* no computation: input, constant, param */
-    SG_OP_COMMUTATIVE = 1 << 5,  /* binary and symmetric: CSE may order the inputs */
-    SG_OP_STOP = 1 << 6          /* derivatives stop here by contract (stop_gradient, repeat) */
+    SG_OP_ELEMENTWISE = 1 << 0, /* out[i] depends only on in[k][i] after broadcasting; jvp follows from vjp */
+    SG_OP_COMPOSITE = 1 << 1, /* value and derivatives are those of `decompose` (vjp may name derivative composites) */
+    SG_OP_RANDOM = 1 << 2,    /* a draw: never merged with another, never folded */
+    SG_OP_ZERO_GRAD = 1 << 3, /* derivative is zero wherever it exists (sign, comparisons, draws, argmax) */
+    SG_OP_LEAF = 1 << 4,      /* no computation: input, constant, param */
+    SG_OP_COMMUTATIVE = 1 << 5, /* binary and symmetric: CSE may order the inputs */
+    SG_OP_STOP = 1 << 6         /* derivatives stop here by contract (stop_gradient, repeat) */
 };
 
 #define SG_VARIADIC (-1)
@@ -441,20 +482,20 @@ enum {
  * is here. */
 struct sg_op {
     const char *name;
-    const char *summary;         /* one line: the formula, for `sealgraph ops` and the reference page */
-    int32_t n_in;                /* or SG_VARIADIC */
+    const char *summary; /* one line: the formula, for `sealgraph ops` and the reference page */
+    int32_t n_in;        /* or SG_VARIADIC */
     int32_t n_out;
     uint32_t flags;
-    uint32_t linear;             /* bit k: linear in input k with the others fixed */
-    uint32_t shape_only;         /* bit k: input k is read for its shape alone */
+    uint32_t linear;     /* bit k: linear in input k with the others fixed */
+    uint32_t shape_only; /* bit k: input k is read for its shape alone */
     const sg_attr_spec *attrs;
     int32_t n_attrs;
     sg_status (*infer)(const sg_infer_args *args);
-    void (*vjp)(const sg_vjp_args *args);              /* NULL: zero, stop or composite by flags, else not implemented */
+    void (*vjp)(const sg_vjp_args *args); /* NULL: zero, stop or composite by flags, else not implemented */
     void (*jvp)(const sg_jvp_args *args);
     void (*decompose)(const sg_decompose_args *args);
-    void (*eval)(const sg_eval_args *args);            /* NULL only for composites, leaves and repeat */
-    sg_cost (*cost)(const sg_cost_args *args);         /* NULL: 1 flop an output element; bytes of inputs and outputs */
+    void (*eval)(const sg_eval_args *args);    /* NULL only for composites, leaves and repeat */
+    sg_cost (*cost)(const sg_cost_args *args); /* NULL: 1 flop an output element; bytes of inputs and outputs */
 };
 
 /* Cost of a node by its op's rule or the default. */
@@ -475,15 +516,15 @@ extern const sg_op sg_op_input, sg_op_constant, sg_op_param, sg_op_capture;
 sg_value sg_input(sg_graph *graph, const char *name, sg_dtype dtype, sg_shape shape);
 /* constant: `count` doubles in row-major order, copied; or one value for every element if count is 1. */
 sg_value sg_constant(sg_graph *graph, sg_dtype dtype, sg_shape shape, const double *data, int64_t count);
-sg_value sg_scalar(sg_graph *graph, double value);                 /* rank-0 F32 constant */
+sg_value sg_scalar(sg_graph *graph, double value); /* rank-0 F32 constant */
 
 /* ---------------------------------------------------------------------------------------------------- loop bodies */
 
 /* A body is a graph inside a graph. Its inputs are, in order: `states` (one per state given), then what it captured from
  * the enclosing graph by using its values or the store's entries. Used by sg_repeat in ops/; a pass reads bodies through
  * these calls. */
-sg_graph *sg_body_new(sg_graph *parent);                           /* owned by `parent` */
-sg_graph *sg_body_parent(const sg_graph *body);                    /* NULL for a top graph */
+sg_graph *sg_body_new(sg_graph *parent);        /* owned by `parent` */
+sg_graph *sg_body_parent(const sg_graph *body); /* NULL for a top graph */
 /* A new body input that mirrors `outer` (a value of the parent or of a graph around it); found again on second use. */
 sg_value sg_capture(sg_graph *body, sg_value outer);
 /* A new body input for a loop state shaped like `initial`, a value of the parent: never shared. */

@@ -8,7 +8,7 @@
 typedef struct sg_arena {
     struct arena_block *blocks;
 } sg_arena;
-void *sgi_arena_alloc(sg_arena *arena, size_t bytes);      /* zeroed, 16-byte aligned; NULL if out of memory */
+void *sgi_arena_alloc(sg_arena *arena, size_t bytes); /* zeroed, 16-byte aligned; NULL if out of memory */
 void sgi_arena_free(sg_arena *arena);
 
 /* A growable array: `items` of `count` used and `capacity` allocated. False if out of memory. */
@@ -51,24 +51,24 @@ struct sg_graph {
     int32_t n_nodes, cap_nodes;
     sgi_value **values;
     int32_t n_values, cap_values;
-    int32_t *buckets;                /* hash table of node index + 1, open addressing */
+    int32_t *buckets; /* hash table of node index + 1, open addressing */
     int32_t n_buckets;
-    const char **names;              /* interned texts, open addressing */
+    const char **names; /* interned texts, open addressing */
     int32_t n_names, cap_names;
     sgi_result *results;
     int32_t n_results, cap_results;
-    sgi_version *versions;           /* in order of first use */
+    sgi_version *versions; /* in order of first use */
     int32_t n_versions, cap_versions;
-    sgi_draws *draws;                /* top graph only */
+    sgi_draws *draws; /* top graph only */
     int32_t n_draws, cap_draws;
-    sgi_body_input *inputs;          /* bodies only */
+    sgi_body_input *inputs; /* bodies only */
     int32_t n_inputs, cap_inputs;
     sg_graph *parent;
     sg_graph **bodies;
     int32_t n_bodies, cap_bodies;
     sg_store *store;
-    int32_t *images;                 /* while the graph is being rewritten: value ids in the new graph, or -1 */
-    sg_error error;                  /* top graph only: the first error */
+    int32_t *images; /* while the graph is being rewritten: value ids in the new graph, or -1 */
+    sg_error error;  /* top graph only: the first error */
 };
 
 /* The place set by sg_here. */

@@ -7,17 +7,26 @@ static const sg_attr_spec name_attr[] = {{"name", SG_ATTR_TEXT}};
 static const sg_attr_spec data_attr[] = {{"data", SG_ATTR_REALS}};
 static const sg_attr_spec index_attr[] = {{"index", SG_ATTR_INT}};
 
-const sg_op sg_op_input = {
-    .name = "input", .summary = "a tensor fed by name at each run", .n_out = 1, .flags = SG_OP_LEAF, .attrs = name_attr,
-    .n_attrs = 1};
-const sg_op sg_op_param = {
-    .name = "param", .summary = "the value of a store entry at the start of a run", .n_out = 1, .flags = SG_OP_LEAF,
-    .attrs = name_attr, .n_attrs = 1};
+const sg_op sg_op_input = {.name = "input",
+                           .summary = "a tensor fed by name at each run",
+                           .n_out = 1,
+                           .flags = SG_OP_LEAF,
+                           .attrs = name_attr,
+                           .n_attrs = 1};
+const sg_op sg_op_param = {.name = "param",
+                           .summary = "the value of a store entry at the start of a run",
+                           .n_out = 1,
+                           .flags = SG_OP_LEAF,
+                           .attrs = name_attr,
+                           .n_attrs = 1};
 const sg_op sg_op_constant = {
     .name = "constant", .summary = "fixed numbers", .n_out = 1, .flags = SG_OP_LEAF, .attrs = data_attr, .n_attrs = 1};
-const sg_op sg_op_capture = {
-    .name = "capture", .summary = "input of a loop body", .n_out = 1, .flags = SG_OP_LEAF, .attrs = index_attr,
-    .n_attrs = 1};
+const sg_op sg_op_capture = {.name = "capture",
+                             .summary = "input of a loop body",
+                             .n_out = 1,
+                             .flags = SG_OP_LEAF,
+                             .attrs = index_attr,
+                             .n_attrs = 1};
 
 sg_value sg_input(sg_graph *graph, const char *name, sg_dtype dtype, sg_shape shape)
 {

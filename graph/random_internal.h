@@ -30,7 +30,7 @@ static inline uint64_t sg_mix64(uint64_t x)
 static inline sg_draw sg_draw_make(uint64_t stream, const int32_t rng[4], uint64_t repeat)
 {
     uint64_t seed = (uint32_t)rng[0] | (uint64_t)(uint32_t)rng[1] << 32;
-    uint64_t high = (uint32_t)rng[3] | (repeat >> 32) << 32;   /* what does not fit the counter moves the key */
+    uint64_t high = (uint32_t)rng[3] | (repeat >> 32) << 32; /* what does not fit the counter moves the key */
     uint64_t key = sg_mix64(sg_mix64(sg_mix64(seed + 0x9e3779b97f4a7c15u) ^ stream) + high);
     sg_draw draw = {{(uint32_t)key, (uint32_t)(key >> 32)}, (uint32_t)rng[2], (uint32_t)repeat};
     return draw;

@@ -30,7 +30,7 @@ static bool *mark_live(const sg_graph *from)
             if (from->versions[i].current != from->versions[i].start)
                 roots[n++] = from->versions[i].current;
         for (int32_t i = 0; i < from->n_inputs; i++)
-            roots[n++] = from->inputs[i].inner;          /* a loop's inputs keep their places */
+            roots[n++] = from->inputs[i].inner; /* a loop's inputs keep their places */
         sg_graph_reach(from, roots, n, true, live);
     } else {
         sg_free(live);
@@ -129,8 +129,7 @@ static sg_status rewrite_node(rewriting *r, const sg_node *node, sg_value *in, s
     for (int32_t k = 0; k < node->n_out; k++)
         out[k] = SG_NONE;
     sg_here(node->file, node->line);
-    bool replaced = !(node->op->flags & SG_OP_LEAF) && r->rewrite &&
-                    r->rewrite(r->user, r->to, r->from, node, in, out);
+    bool replaced = !(node->op->flags & SG_OP_LEAF) && r->rewrite && r->rewrite(r->user, r->to, r->from, node, in, out);
     if (!replaced) {
         sg_value first = copy_node(r, node, in);
         for (int32_t k = 0; k < node->n_out && !sg_is_none(first); k++)

@@ -68,7 +68,8 @@ sg_value sgi_entry_current(sg_graph *graph, int32_t entry)
     return sg_named(v, sg_store_at(sg_graph_store(graph), entry)->name);
 }
 
-static sg_value use_entry(sg_scope scope, const char *name, sg_dtype dtype, sg_shape shape, sg_init init, bool trainable)
+static sg_value use_entry(sg_scope scope, const char *name, sg_dtype dtype, sg_shape shape, sg_init init,
+                          bool trainable)
 {
     if (!scope.graph || sgi_failed(scope.graph))
         return SG_NONE;

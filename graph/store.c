@@ -89,7 +89,7 @@ static sg_entry *new_entry(const sg_store *store, const char *name, sg_dtype dty
         return NULL;
     size_t bytes = (size_t)sg_shape_count(shape) * element_size(store, dtype);
     *entry = (sg_entry){sg_strdup(name), dtype, *shape, init, trainable, false, sg_alloc_aligned(bytes)};
-    memset(entry->shape.name, 0, sizeof entry->shape.name);      /* sizes of entries are fixed: their axes have no names */
+    memset(entry->shape.name, 0, sizeof entry->shape.name); /* sizes of entries are fixed: their axes have no names */
     if (!entry->name || !entry->data) {
         free_entry(entry);
         return NULL;
@@ -218,7 +218,8 @@ sg_store *sg_store_copy(const sg_store *store, sg_dtype real)
     for (int32_t e = 0; copy && e < store->count; e++) {
         const sg_entry *from = store->entries[e];
         int32_t at;
-        if (sg_store_add(copy, from->name, from->dtype, &from->shape, from->init, from->trainable, &at, NULL) != SG_OK) {
+        if (sg_store_add(copy, from->name, from->dtype, &from->shape, from->init, from->trainable, &at, NULL) !=
+            SG_OK) {
             sg_store_free(copy);
             return NULL;
         }

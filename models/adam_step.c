@@ -1,7 +1,10 @@
 /* adam_step.c - the optimiser's store entries around the pure update of ops/adam. */
 #include "models/models.h"
 
-sg_adam_options sg_adam_defaults(double weight_decay) { return (sg_adam_options){0.9, 0.999, 1e-8, weight_decay, true}; }
+sg_adam_options sg_adam_defaults(double weight_decay)
+{
+    return (sg_adam_options){0.9, 0.999, 1e-8, weight_decay, true};
+}
 
 void sg_adam_step(sg_scope scope, const sg_value *p, const sg_value *g, int32_t n, sg_value lr,
                   const sg_adam_options *options)
@@ -11,7 +14,8 @@ void sg_adam_step(sg_scope scope, const sg_value *p, const sg_value *g, int32_t 
     for (int32_t i = 0; i < n; i++) {
         int32_t entry = sg_entry_of(p[i]);
         if (entry < 0) {
-            sg_graph_fail(scope.graph, SG_E_ARGUMENT, p[i], "an optimiser step needs the current version of a parameter");
+            sg_graph_fail(scope.graph, SG_E_ARGUMENT, p[i],
+                          "an optimiser step needs the current version of a parameter");
             return;
         }
         const sg_entry *e = sg_store_at(scope.store, entry);

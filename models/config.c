@@ -172,10 +172,7 @@ sg_status sg_config_parse(sg_config **out, const char *text, size_t size, const 
     return keep_if_ok(out, status);
 }
 
-const sg_train_config *sg_config_values(const sg_config *config)
-{
-    return &config->values;
-}
+const sg_train_config *sg_config_values(const sg_config *config) { return &config->values; }
 
 const char *sg_config_origin(const sg_config *config, const char *key)
 {

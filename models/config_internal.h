@@ -30,8 +30,8 @@ typedef struct sg_config_block sg_config_block;
 
 struct sg_config {
     sg_train_config values;
-    sg_place *places;            /* one an option; source NULL for defaults */
-    const char **origins;        /* the same as text */
+    sg_place *places;     /* one an option; source NULL for defaults */
+    const char **origins; /* the same as text */
     sg_config_block *blocks;
 };
 

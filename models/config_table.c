@@ -13,30 +13,17 @@ static const sg_option table[] = {
 #undef X
 #define X(section, field, TYPE, initial, domain, flag, help)                                                           \
     {#section "." #field, SG_OPTION_##TYPE, initial, domain, flag, help, offsetof(sg_train_config, section.field)},
-    SG_DATA_OPTIONS(X)
-    SG_MODEL_OPTIONS(X)
-    SG_ENERGY_OPTIONS(X)
-    SG_LOSS_OPTIONS(X)
-    SG_TRAIN_OPTIONS(X)
+        SG_DATA_OPTIONS(X) SG_MODEL_OPTIONS(X) SG_ENERGY_OPTIONS(X) SG_LOSS_OPTIONS(X) SG_TRAIN_OPTIONS(X)
 #undef X
 };
 
 static const char *const sections[] = {"data", "model", "energy", "loss", "train"};
 
-int32_t sg_option_count(void)
-{
-    return (int32_t)(sizeof table / sizeof table[0]);
-}
+int32_t sg_option_count(void) { return (int32_t)(sizeof table / sizeof table[0]); }
 
-const sg_option *sg_option_at(int32_t index)
-{
-    return &table[index];
-}
+const sg_option *sg_option_at(int32_t index) { return &table[index]; }
 
-int32_t sg_option_index(const sg_option *option)
-{
-    return (int32_t)(option - table);
-}
+int32_t sg_option_index(const sg_option *option) { return (int32_t)(option - table); }
 
 const sg_option *sg_option_find(const char *key)
 {
@@ -46,10 +33,7 @@ const sg_option *sg_option_find(const char *key)
     return NULL;
 }
 
-bool sg_option_is_list(const sg_option *option)
-{
-    return option->type >= SG_OPTION_INTS;
-}
+bool sg_option_is_list(const sg_option *option) { return option->type >= SG_OPTION_INTS; }
 
 bool sg_option_is_section(const char *name)
 {

@@ -19,10 +19,7 @@ static void put(writer *w, const char *text, size_t length)
     w->out[w->used] = 0;
 }
 
-static void put_text(writer *w, const char *text)
-{
-    put(w, text, strlen(text));
-}
+static void put_text(writer *w, const char *text) { put(w, text, strlen(text)); }
 
 /* The shortest of 15, 16 and 17 digits that reads back as the same double. */
 static void put_real(writer *w, double value)
@@ -254,11 +251,10 @@ static json_t *section_properties(json_t *root, const char *key)
 
 void sg_config_write_schema(FILE *out)
 {
-    json_t *root = json_pack("{s:s,s:s,s:s,s:{s:{s:s,s:s}},s:b}", "$schema",
-                             "https://json-schema.org/draft/2020-12/schema", "title", "sealgraph configuration", "type",
-                             "object", "properties", "extends", "type", "string", "description",
-                             "another configuration, relative to this file, whose settings come first",
-                             "additionalProperties", 0);
+    json_t *root = json_pack(
+        "{s:s,s:s,s:s,s:{s:{s:s,s:s}},s:b}", "$schema", "https://json-schema.org/draft/2020-12/schema", "title",
+        "sealgraph configuration", "type", "object", "properties", "extends", "type", "string", "description",
+        "another configuration, relative to this file, whose settings come first", "additionalProperties", 0);
     for (int32_t i = 0; root && i < sg_option_count(); i++) {
         const sg_option *option = sg_option_at(i);
         const char *dot = strchr(option->key, '.');

@@ -15,14 +15,14 @@ typedef struct setting {
     struct setting *next;
     const char *key;
     sg_place key_place;
-    const sg_option *option;     /* NULL for a section and for extends */
+    const sg_option *option; /* NULL for a section and for extends */
     sg_raw_value value;
 } setting;
 
 typedef struct reader {
     sg_config *config;
     yaml_parser_t parser;
-    yaml_event_t event;          /* the current one */
+    yaml_event_t event; /* the current one */
     bool has_event;
     const char *name;
     setting *first, **last;
@@ -42,10 +42,7 @@ static sg_place place_of(const reader *r, yaml_mark_t mark)
     return (sg_place){r->name, (int64_t)mark.line + 1, (int64_t)mark.column + 1};
 }
 
-static sg_place here(const reader *r)
-{
-    return place_of(r, r->event.start_mark);
-}
+static sg_place here(const reader *r) { return place_of(r, r->event.start_mark); }
 
 static sg_status advance(reader *r)
 {

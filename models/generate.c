@@ -10,8 +10,8 @@
 
 sg_generator sg_generator_default(void)
 {
-    return (sg_generator){.rows = 2000, .features = 60, .groups = 8, .size = 5, .templates = 12, .noise = 0.35,
-                          .flip = 0.1, .seed = 1};
+    return (sg_generator){
+        .rows = 2000, .features = 60, .groups = 8, .size = 5, .templates = 12, .noise = 0.35, .flip = 0.1, .seed = 1};
 }
 
 enum { DRAW_PROTOTYPE, DRAW_TEMPLATE, DRAW_ROW, DRAW_NOISE };

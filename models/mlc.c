@@ -47,7 +47,7 @@ static int64_t width(const sg_mlc_sizes *sizes)
 sg_value sg_mlc_task(sg_scope scope, sg_features x, const sg_mlc_sizes *sizes, bool train)
 {
     int64_t h = width(sizes);
-    sg_value t = sg_feature_mlp(sg_scope_sub(scope, "features"), x, sizes, train);                        /* [B, h] */
+    sg_value t = sg_feature_mlp(sg_scope_sub(scope, "features"), x, sizes, train); /* [B, h] */
     sg_value G = sg_param(scope, "G", SG_SHAPE(sizes->labels, h), sg_init_xavier_uniform(sizes->labels, h));
     return sg_matmul_nt(t, G);
 }
@@ -55,13 +55,13 @@ sg_value sg_mlc_task(sg_scope scope, sg_features x, const sg_mlc_sizes *sizes, b
 sg_value sg_mlc_score(sg_scope scope, sg_features x, sg_value y, const sg_mlc_sizes *sizes, bool train)
 {
     int64_t h = width(sizes), L = sizes->labels, m = sizes->global;
-    sg_value t = sg_feature_mlp(sg_scope_sub(scope, "features"), x, sizes, train);                        /* [B, h] */
+    sg_value t = sg_feature_mlp(sg_scope_sub(scope, "features"), x, sizes, train); /* [B, h] */
     sg_value b = sg_param(scope, "b", SG_SHAPE(L, h), sg_init_xavier_uniform(L, h));
     sg_value M = sg_param(scope, "M", SG_SHAPE(m, L), sg_init_kaiming_uniform(L));
     sg_value m0 = sg_param(scope, "m0", SG_SHAPE(m), sg_init_zeros());
     sg_value v = sg_param(scope, "v", SG_SHAPE(m), sg_init_normal(0, sqrt(2.0 / (double)m)));
 
-    sg_value local = sg_sum(sg_mul(y, sg_expand_dims(sg_matmul_nt(t, b), 1)), -1);                        /* [B, K] */
+    sg_value local = sg_sum(sg_mul(y, sg_expand_dims(sg_matmul_nt(t, b), 1)), -1); /* [B, K] */
     sg_value global = sg_matmul(sg_softplus(sg_add(sg_matmul_nt(y, M), m0)), v);
     return sg_add(local, global);
 }

@@ -21,7 +21,7 @@ typedef enum sg_data_layout { SG_LAYOUT_AUTO, SG_LAYOUT_DENSE, SG_LAYOUT_SPARSE 
  * sizes count every nominal value. */
 typedef enum sg_nominal_rule { SG_NOMINAL_AUTO, SG_NOMINAL_BINARY, SG_NOMINAL_ONE_HOT } sg_nominal_rule;
 
-const char *sg_data_format_name(sg_data_format format);            /* "auto", "arff", "libsvm", "xc" */
+const char *sg_data_format_name(sg_data_format format); /* "auto", "arff", "libsvm", "xc" */
 bool sg_data_format_parse(const char *name, sg_data_format *out);
 
 typedef enum sg_column_kind {
@@ -35,71 +35,71 @@ typedef enum sg_column_kind {
 typedef struct sg_column {
     char *name;
     sg_column_kind kind;
-    int32_t n_values;            /* declared nominal values; 0 for numbers and strings */
+    int32_t n_values; /* declared nominal values; 0 for numbers and strings */
     char **values;
-    int32_t positive;            /* BINARY: the value that becomes 1 */
-    int64_t first;               /* its first feature; -1 if dropped */
+    int32_t positive; /* BINARY: the value that becomes 1 */
+    int64_t first;    /* its first feature; -1 if dropped */
 } sg_column;
 
 typedef struct sg_schema {
-    sg_data_format format;       /* what it was read from */
-    int32_t index_base;          /* LIBSVM and XC: number of the first feature */
-    char *relation;              /* ARFF, else "" */
+    sg_data_format format; /* what it was read from */
+    int32_t index_base;    /* LIBSVM and XC: number of the first feature */
+    char *relation;        /* ARFF, else "" */
     int64_t n_columns, n_features, n_labels;
     sg_column *columns;
     char **label_names;
-    bool hierarchical;           /* labels are class paths, closed under ancestors; label 0, "root", is always on */
-    char *positive;              /* the value that means "on" in label columns; NULL: 1, yes, true, t */
+    bool hierarchical; /* labels are class paths, closed under ancestors; label 0, "root", is always on */
+    char *positive;    /* the value that means "on" in label columns; NULL: 1, yes, true, t */
 } sg_schema;
 
-sg_schema *sg_schema_copy(const sg_schema *schema);                /* NULL if out of memory */
+sg_schema *sg_schema_copy(const sg_schema *schema); /* NULL if out of memory */
 void sg_schema_free(sg_schema *schema);
 /* Name of encoded feature i: the attribute's name, or "name=value" for one-hot features. Returns `out`. */
 const char *sg_schema_feature_name(const sg_schema *schema, int64_t feature, char *out, size_t size);
 
 typedef struct sg_read_options {
-    sg_data_format format;       /* AUTO: by name and first lines */
-    const char *labels_xml;      /* MULAN label list; NULL for none */
-    int64_t label_count;         /* N: the first N attributes are labels, -N: the last N; 0: not given */
-    const char *positive;        /* value of a label column that means "on"; NULL: 1, yes, true, t */
-    int32_t arff_index_base;     /* sparse ARFF rows: 0 (standard) or 1 (Clus) */
-    int32_t index_base;          /* first feature of LIBSVM rows: 0 or 1; -1: 1 for LIBSVM, 0 for XC */
-    int64_t features;            /* LIBSVM without header: number of features; 0: the largest index */
-    int64_t labels;              /* LIBSVM without header: number of labels if they are numbers; 0: the largest */
-    bool keep_blank;             /* LIBSVM: a blank line is a row with nothing on it (else an error) */
-    bool close_hierarchy;        /* add the ancestors of nested XML labels (else violations are only reported) */
-    sg_data_layout layout;       /* AUTO: sparse where fewer than 10 % of the values are not zero */
+    sg_data_format format;   /* AUTO: by name and first lines */
+    const char *labels_xml;  /* MULAN label list; NULL for none */
+    int64_t label_count;     /* N: the first N attributes are labels, -N: the last N; 0: not given */
+    const char *positive;    /* value of a label column that means "on"; NULL: 1, yes, true, t */
+    int32_t arff_index_base; /* sparse ARFF rows: 0 (standard) or 1 (Clus) */
+    int32_t index_base;      /* first feature of LIBSVM rows: 0 or 1; -1: 1 for LIBSVM, 0 for XC */
+    int64_t features;        /* LIBSVM without header: number of features; 0: the largest index */
+    int64_t labels;          /* LIBSVM without header: number of labels if they are numbers; 0: the largest */
+    bool keep_blank;         /* LIBSVM: a blank line is a row with nothing on it (else an error) */
+    bool close_hierarchy;    /* add the ancestors of nested XML labels (else violations are only reported) */
+    sg_data_layout layout;   /* AUTO: sparse where fewer than 10 % of the values are not zero */
     sg_nominal_rule nominal;
-    const sg_schema *schema;     /* of a trained model: columns are matched by name, label columns may be absent */
+    const sg_schema *schema; /* of a trained model: columns are matched by name, label columns may be absent */
 } sg_read_options;
 sg_read_options sg_read_options_default(void);
 
 typedef struct sg_note {
-    bool warning;                /* else a notice */
-    char *text;                  /* one line, with file and line where they are known */
+    bool warning; /* else a notice */
+    char *text;   /* one line, with file and line where they are known */
 } sg_note;
 
 /* A multi-label data set. Read the members freely, change them only through the functions below. */
 typedef struct sg_dataset {
     int64_t rows, features, labels;
     bool sparse;
-    float *dense;                /* [rows, features] if not sparse; NaN = missing value */
-    int64_t *indptr;             /* CSR if sparse: [rows + 1], columns ascending in a row; NaN = missing value */
+    float *dense;    /* [rows, features] if not sparse; NaN = missing value */
+    int64_t *indptr; /* CSR if sparse: [rows + 1], columns ascending in a row; NaN = missing value */
     int32_t *columns;
     float *values;
-    int64_t missing;             /* missing feature values (NaN) that are not filled in yet */
-    int64_t source_missing;      /* '?' cells of the source: also those of one-hot columns, which are all zero then */
-    int64_t *label_indptr;       /* labels that are on: [rows + 1], ascending in a row */
+    int64_t missing;        /* missing feature values (NaN) that are not filled in yet */
+    int64_t source_missing; /* '?' cells of the source: also those of one-hot columns, which are all zero then */
+    int64_t *label_indptr;  /* labels that are on: [rows + 1], ascending in a row */
     int32_t *label_index;
-    int64_t *unknown_indptr;     /* labels given as '?': neither on nor off; NULL if there are none */
+    int64_t *unknown_indptr; /* labels given as '?': neither on nor off; NULL if there are none */
     int32_t *unknown_index;
-    bool has_labels;             /* false: the files had no label columns (prediction) */
-    float *weights;              /* [rows]; NULL: all 1 */
-    int32_t *source_file;        /* [rows] index into files */
-    int64_t *source_line;        /* [rows] line of the file, from 1 */
+    bool has_labels;      /* false: the files had no label columns (prediction) */
+    float *weights;       /* [rows]; NULL: all 1 */
+    int32_t *source_file; /* [rows] index into files */
+    int64_t *source_line; /* [rows] line of the file, from 1 */
     int32_t n_files;
     char **files;
-    bool source_sparse;          /* rows of the file were sparse */
+    bool source_sparse; /* rows of the file were sparse */
     sg_schema *schema;
     int32_t n_notes;
     sg_note *notes;
@@ -115,7 +115,7 @@ sg_status sg_dataset_from_arrays(sg_dataset **out, const float *x, const float *
                                  int64_t labels, sg_data_layout layout, sg_error *err);
 /* The given rows, in the given order, as a data set of their own. */
 sg_status sg_dataset_subset(sg_dataset **out, const sg_dataset *data, const int64_t *rows, int64_t n, sg_error *err);
-bool sg_dataset_has_label(const sg_dataset *data, int64_t row);    /* at least one label is on */
+bool sg_dataset_has_label(const sg_dataset *data, int64_t row); /* at least one label is on */
 
 /* Non-zeros that `batch` rows can have at most: the sum over the `batch` largest rows (at least 1). */
 int64_t sg_dataset_max_nnz(const sg_dataset *data, int64_t batch);
@@ -123,12 +123,12 @@ int64_t sg_dataset_max_nnz(const sg_dataset *data, int64_t batch);
 /* Buffers of one batch, laid out like the plan's inputs. Either x, or the six arrays of an sg_csr. */
 typedef struct sg_batch {
     int64_t rows, features, labels, capacity;
-    float *x;                    /* [rows, features], or NULL */
-    float *values;               /* [capacity] ... of sg_csr, or NULL */
+    float *x;      /* [rows, features], or NULL */
+    float *values; /* [capacity] ... of sg_csr, or NULL */
     int32_t *columns, *indptr, *t_rows, *t_order, *t_indptr;
-    float *y;                    /* [rows, labels] 0/1; unknown labels 0 */
-    float *y_known;              /* [rows, labels] 1, and 0 where a label is unknown */
-    float *weight;               /* [rows] instance weight; 0 for rows of padding */
+    float *y;       /* [rows, labels] 0/1; unknown labels 0 */
+    float *y_known; /* [rows, labels] 1, and 0 where a label is unknown */
+    float *weight;  /* [rows] instance weight; 0 for rows of padding */
 } sg_batch;
 /* capacity > 0: sparse arrays for so many non-zeros; 0: dense rows. */
 sg_status sg_batch_new(sg_batch **out, const sg_dataset *data, int64_t rows, int64_t capacity, sg_error *err);
@@ -139,9 +139,9 @@ sg_status sg_dataset_batch(const sg_dataset *data, const int64_t *rows, int64_t 
 /* ---- missing values and scaling: fitted on training rows, then applied to every part and stored with the model */
 typedef enum sg_impute { SG_IMPUTE_MEAN, SG_IMPUTE_ZERO, SG_IMPUTE_INDICATOR } sg_impute;
 typedef enum sg_scaling { SG_SCALING_NONE, SG_SCALING_STANDARDISE, SG_SCALING_MINMAX } sg_scaling;
-const char *sg_impute_name(sg_impute impute);                      /* "mean", "zero", "indicator" */
+const char *sg_impute_name(sg_impute impute); /* "mean", "zero", "indicator" */
 bool sg_impute_parse(const char *name, sg_impute *out);
-const char *sg_scaling_name(sg_scaling scaling);                   /* "none", "standardise", "minmax" */
+const char *sg_scaling_name(sg_scaling scaling); /* "none", "standardise", "minmax" */
 bool sg_scaling_parse(const char *name, sg_scaling *out);
 
 /* x'[j] = (x[j] - offset[j]) * scale[j] after missing x[j] became fill[j]. INDICATOR fills with the mean and appends
@@ -151,9 +151,9 @@ typedef struct sg_preprocess {
     sg_impute impute;
     sg_scaling scaling;
     int64_t n_in, n_out;
-    float *fill;                 /* [n_in] */
-    int32_t *flagged;            /* [n_out - n_in] */
-    float *offset, *scale;       /* [n_out] */
+    float *fill;           /* [n_in] */
+    int32_t *flagged;      /* [n_out - n_in] */
+    float *offset, *scale; /* [n_out] */
 } sg_preprocess;
 /* rows NULL: all rows. Standardising uses the population deviation; features that do not vary become 0. */
 sg_status sg_preprocess_fit(sg_preprocess **out, const sg_dataset *data, const int64_t *rows, int64_t n,
@@ -170,9 +170,9 @@ sg_status sg_encoding_load(const char *text, size_t size, sg_schema **schema, sg
 /* ---- splits */
 typedef enum sg_part { SG_TRAIN, SG_VALIDATION, SG_TEST } sg_part;
 typedef struct sg_split {
-    int64_t *rows[3];            /* ascending row numbers of each part */
+    int64_t *rows[3]; /* ascending row numbers of each part */
     int64_t count[3];
-    int64_t unlabelled;          /* rows left out because no label is on */
+    int64_t unlabelled; /* rows left out because no label is on */
 } sg_split;
 void sg_split_free(sg_split *split);
 /* Lines `row TAB part` with part train, validation, test or - (left out); '#' starts a comment line. Every row of
@@ -192,11 +192,11 @@ sg_status sg_split_by_file(sg_split *out, const sg_dataset *data, int32_t n_trai
 typedef struct sg_dataset_info {
     sg_data_format format;
     bool source_sparse, sparse;
-    int64_t rows, attributes, features, labels;     /* attributes: source columns that are not labels */
-    int64_t numeric, binary, nominal, dropped;      /* attributes by kind */
-    int64_t unlabelled;          /* rows without a label, counted in `rows` */
-    int64_t never_positive;      /* labels that are on in no row */
-    int64_t missing_features, unknown_labels;       /* '?' cells */
+    int64_t rows, attributes, features, labels; /* attributes: source columns that are not labels */
+    int64_t numeric, binary, nominal, dropped;  /* attributes by kind */
+    int64_t unlabelled;                         /* rows without a label, counted in `rows` */
+    int64_t never_positive;                     /* labels that are on in no row */
+    int64_t missing_features, unknown_labels;   /* '?' cells */
     double cardinality, label_density, feature_density;
     const char *first_label, *last_label, *relation;
 } sg_dataset_info;
@@ -233,7 +233,7 @@ typedef struct sg_metrics {
  * label first; n_tied@k rows tie at the cut), which sort the scores. */
 sg_status sg_metrics_multilabel(sg_metrics *out, const float *p, const float *y, const float *known, int64_t rows,
                                 int64_t labels, const float *thresholds, bool ranking, sg_error *err);
-const sg_metric *sg_metrics_find(const sg_metrics *metrics, const char *name);     /* NULL if absent */
+const sg_metric *sg_metrics_find(const sg_metrics *metrics, const char *name); /* NULL if absent */
 
 /* One label's counts, for per-label reports. f1 is 0 where undefined. */
 typedef struct sg_label_report {
@@ -266,7 +266,11 @@ typedef enum sg_device_choice { SG_DEVICE_CPU, SG_DEVICE_REFERENCE } sg_device_c
 #define SG_NOMINAL_NAMES "auto|binary|one-hot"
 #define SG_ACTIVATION_NAMES "softplus|relu|tanh|sigmoid|gelu"
 typedef enum sg_activation {
-    SG_ACTIVATION_SOFTPLUS, SG_ACTIVATION_RELU, SG_ACTIVATION_TANH, SG_ACTIVATION_SIGMOID, SG_ACTIVATION_GELU
+    SG_ACTIVATION_SOFTPLUS,
+    SG_ACTIVATION_RELU,
+    SG_ACTIVATION_TANH,
+    SG_ACTIVATION_SIGMOID,
+    SG_ACTIVATION_GELU
 } sg_activation;
 #define SG_LOSS_NAMES "cross-entropy|seal-dynamic"
 typedef enum sg_loss { SG_LOSS_CROSS_ENTROPY, SG_LOSS_SEAL_DYNAMIC } sg_loss;
@@ -343,13 +347,23 @@ typedef enum sg_energy_method { SG_METHOD_NCE } sg_energy_method;
 
 /* clang-format on */
 
-typedef struct sg_ints { int64_t count; const int64_t *at; } sg_ints;
-typedef struct sg_reals { int64_t count; const double *at; } sg_reals;
-typedef struct sg_texts { int64_t count; const char *const *at; } sg_texts;
+typedef struct sg_ints {
+    int64_t count;
+    const int64_t *at;
+} sg_ints;
+typedef struct sg_reals {
+    int64_t count;
+    const double *at;
+} sg_reals;
+typedef struct sg_texts {
+    int64_t count;
+    const char *const *at;
+} sg_texts;
 
 #define SG_OPTION_TYPE_MAP(X)                                                                                          \
-    X(BOOL, bool) X(INT, int64_t) X(REAL, double) X(ENUM, int32_t) X(WORD, const char *) X(TEXT, const char *)         \
-    X(PATH, const char *) X(INTS, sg_ints) X(REALS, sg_reals) X(PATHS, sg_texts)
+    X(BOOL, bool)                                                                                                      \
+    X(INT, int64_t) X(REAL, double) X(ENUM, int32_t) X(WORD, const char *) X(TEXT, const char *) X(PATH, const char *) \
+        X(INTS, sg_ints) X(REALS, sg_reals) X(PATHS, sg_texts)
 typedef enum sg_option_type {
 #define X(name, type) SG_OPTION_##name,
     SG_OPTION_TYPE_MAP(X)
@@ -364,26 +378,36 @@ SG_OPTION_TYPE_MAP(X)
 typedef struct sg_train_config {
 #define X(section, field, TYPE, initial, domain, flag, help) sg_option_c_##TYPE field;
     SG_TOP_OPTIONS(X, )
-    struct { SG_DATA_OPTIONS(X) } data;
-    struct { SG_MODEL_OPTIONS(X) } model;
-    struct { SG_ENERGY_OPTIONS(X) } energy;
-    struct { SG_LOSS_OPTIONS(X) } loss;
-    struct { SG_TRAIN_OPTIONS(X) } train;
+    struct {
+        SG_DATA_OPTIONS(X)
+    } data;
+    struct {
+        SG_MODEL_OPTIONS(X)
+    } model;
+    struct {
+        SG_ENERGY_OPTIONS(X)
+    } energy;
+    struct {
+        SG_LOSS_OPTIONS(X)
+    } loss;
+    struct {
+        SG_TRAIN_OPTIONS(X)
+    } train;
 #undef X
 } sg_train_config;
 
 /* One row of the table. */
 typedef struct sg_option {
-    const char *key;             /* "train.lr" */
+    const char *key; /* "train.lr" */
     sg_option_type type;
     const char *initial, *domain;
-    const char *flag;            /* "" if it has none */
+    const char *flag; /* "" if it has none */
     const char *help;
-    size_t offset;               /* in sg_train_config */
+    size_t offset; /* in sg_train_config */
 } sg_option;
 int32_t sg_option_count(void);
 const sg_option *sg_option_at(int32_t index);
-const sg_option *sg_option_find(const char *key);            /* NULL if unknown */
+const sg_option *sg_option_find(const char *key); /* NULL if unknown */
 /* The key at the smallest edit distance, NULL if none is near enough to be a slip of the pen. */
 const char *sg_option_nearest(const char *key);
 /* The name of the environment variable of an option, "SEALGRAPH_TRAIN_LR", written to `out`; returns `out`. */
@@ -444,17 +468,20 @@ typedef struct sg_features {
     sg_value dense;
     sg_csr csr;
 } sg_features;
-static inline sg_features sg_features_dense(sg_value x) { return (sg_features){x, {SG_NONE, SG_NONE, SG_NONE, SG_NONE, SG_NONE, SG_NONE}}; }
+static inline sg_features sg_features_dense(sg_value x)
+{
+    return (sg_features){x, {SG_NONE, SG_NONE, SG_NONE, SG_NONE, SG_NONE, SG_NONE}};
+}
 static inline sg_features sg_features_sparse(sg_csr x) { return (sg_features){SG_NONE, x}; }
 
 /* Sizes of a task-net or loss-net. Pointers are read while building only. */
 typedef struct sg_mlc_sizes {
     int64_t inputs, labels;
     int32_t layers;
-    const int64_t *hidden;       /* [layers] */
-    const double *dropout;       /* [layers] rate after each layer's activation, or NULL */
+    const int64_t *hidden; /* [layers] */
+    const double *dropout; /* [layers] rate after each layer's activation, or NULL */
     sg_activation activation;
-    int64_t global;              /* width of the loss-net's global term */
+    int64_t global; /* width of the loss-net's global term */
 } sg_mlc_sizes;
 
 /* T(x) = a_n with a_0 = x and a_k = Drop(act(a_{k-1} W_k + c_k)): every layer has a bias and an activation, the last one too.
@@ -479,9 +506,9 @@ sg_value sg_nce_ranking_loss(sg_value score, sg_value log_noise);
 /* One optimiser step on values p with gradients g: p, moments and step count are assigned. `scope` holds the moments. */
 typedef struct sg_adam_options {
     double beta1, beta2, eps, weight_decay;
-    bool decoupled;              /* AdamW; false: Adam */
+    bool decoupled; /* AdamW; false: Adam */
 } sg_adam_options;
-sg_adam_options sg_adam_defaults(double weight_decay);           /* AdamW 0.9, 0.999, 1e-8 */
+sg_adam_options sg_adam_defaults(double weight_decay); /* AdamW 0.9, 0.999, 1e-8 */
 void sg_adam_step(sg_scope scope, const sg_value *p, const sg_value *g, int32_t n, sg_value lr,
                   const sg_adam_options *options);
 
@@ -493,8 +520,8 @@ void sg_adam_step(sg_scope scope, const sg_value *p, const sg_value *g, int32_t 
  * with gradients clipped at norm `clip` (0: not). loss = SG_LOSS_CROSS_ENTROPY leaves the loss-net out. */
 typedef struct sg_step_options {
     sg_loss loss;
-    int64_t batch, capacity;     /* rows; non-zeros of sparse input, 0: dense input */
-    bool known;                  /* an input "known" masks unknown labels */
+    int64_t batch, capacity; /* rows; non-zeros of sparse input, 0: dense input */
+    bool known;              /* an input "known" masks unknown labels */
     sg_mlc_sizes task, energy;
     int64_t samples, n_energy, n_task;
     double energy_weight, bce_weight, clip;
@@ -510,10 +537,10 @@ sg_status sg_predict_build(sg_graph *graph, sg_store *store, const sg_step_optio
 /* ===================================================================================================== training */
 /* Everything a run reads, ready to batch. */
 typedef struct sg_training_data {
-    sg_dataset *data;            /* preprocessed */
+    sg_dataset *data; /* preprocessed */
     sg_split split;
-    sg_preprocess *preprocess;   /* fitted on the training rows */
-    char *sha256;                /* of the source files, "name sha256" lines; "" for generated data */
+    sg_preprocess *preprocess; /* fitted on the training rows */
+    char *sha256;              /* of the source files, "name sha256" lines; "" for generated data */
 } sg_training_data;
 /* Read, split and preprocess what the configuration names. */
 sg_status sg_training_data_load(sg_training_data **out, const sg_config *config, sg_error *err);
@@ -527,16 +554,16 @@ sg_step_options sg_step_options_of(const sg_train_config *config, const sg_datas
 
 /* What a run tells while it goes on. */
 typedef enum sg_train_moment {
-    SG_TRAIN_STARTED,            /* sizes are known; `resumed` tells whether a checkpoint was found */
-    SG_TRAIN_STEP,               /* after each batch */
-    SG_TRAIN_EPOCH               /* after validation; `validation` holds its metrics */
+    SG_TRAIN_STARTED, /* sizes are known; `resumed` tells whether a checkpoint was found */
+    SG_TRAIN_STEP,    /* after each batch */
+    SG_TRAIN_EPOCH    /* after validation; `validation` holds its metrics */
 } sg_train_moment;
 typedef struct sg_train_event {
     sg_train_moment moment;
-    int64_t epoch, step;         /* epochs from 1; batches done in this epoch */
-    int64_t epochs, steps;       /* at most; batches an epoch */
-    double bce, energy, nce;     /* means over the epoch so far; NaN where there is no such loss */
-    double lr, seconds;          /* task-net's rate; time of this epoch so far */
+    int64_t epoch, step;     /* epochs from 1; batches done in this epoch */
+    int64_t epochs, steps;   /* at most; batches an epoch */
+    double bce, energy, nce; /* means over the epoch so far; NaN where there is no such loss */
+    double lr, seconds;      /* task-net's rate; time of this epoch so far */
     const sg_metrics *validation;
     bool best, resumed;
     int64_t task_parameters, energy_parameters, rows[3], features, labels;
@@ -546,20 +573,21 @@ typedef struct sg_train_event {
 typedef bool (*sg_train_listener)(void *user, const sg_train_event *event);
 
 typedef struct sg_train_options {
-    size_t size;                 /* sizeof(sg_train_options) */
-    const char *folder;          /* run directory; NULL keeps the run in memory (demo) */
-    bool force;                  /* move an existing directory to NAME.1 (.2 ...) instead of resuming or refusing */
+    size_t size;        /* sizeof(sg_train_options) */
+    const char *folder; /* run directory; NULL keeps the run in memory (demo) */
+    bool force;         /* move an existing directory to NAME.1 (.2 ...) instead of resuming or refusing */
     sg_train_listener listener;
     void *user;
-    const char *const *argv;     /* for run.json */
+    const char *const *argv; /* for run.json */
     int argc;
 } sg_train_options;
 
 typedef struct sg_train_result {
-    bool finished;               /* false: stopped by the listener, to be resumed by the same call */
-    int64_t epoch;               /* best one, from 1 */
-    sg_metrics best, test;       /* validation metrics of that epoch; test metrics of its parameters (count 0: no test rows) */
-    sg_store *store;             /* in-memory runs: the store with the best parameters, released by the caller; else NULL */
+    bool finished; /* false: stopped by the listener, to be resumed by the same call */
+    int64_t epoch; /* best one, from 1 */
+    sg_metrics best,
+        test;        /* validation metrics of that epoch; test metrics of its parameters (count 0: no test rows) */
+    sg_store *store; /* in-memory runs: the store with the best parameters, released by the caller; else NULL */
 } sg_train_result;
 
 /* Train as configured. The run directory gets config.yml, run.json, metrics.jsonl, checkpoint.safetensors after each epoch,
@@ -585,11 +613,11 @@ char *sg_metrics_json(const sg_metrics *metrics);
 /* A model folder (or a run directory, then its model/), with what its recipe and encoding say. */
 typedef struct sg_trained {
     struct sg_model *model;
-    char *folder;                /* the model folder */
+    char *folder; /* the model folder */
     sg_schema *schema;
-    sg_preprocess *preprocess;   /* NULL if the model has none */
+    sg_preprocess *preprocess; /* NULL if the model has none */
     int64_t labels;
-    float *thresholds;           /* [labels] */
+    float *thresholds; /* [labels] */
 } sg_trained;
 sg_status sg_trained_open(sg_trained **out, const char *folder, sg_error *err);
 void sg_trained_free(sg_trained *trained);
@@ -606,8 +634,8 @@ void sg_dataset_gold(const sg_dataset *data, const int64_t *rows, int64_t n, flo
  * that groups agree. Features are noisy sums of label prototypes: each label alone is ambiguous, the set is not. */
 typedef struct sg_generator {
     int64_t rows, features, groups, size, templates;
-    double noise;                /* deviation of the feature noise; a prototype has norm about 1 */
-    double flip;                 /* chance that a group leaves its template */
+    double noise; /* deviation of the feature noise; a prototype has norm about 1 */
+    double flip;  /* chance that a group leaves its template */
     uint64_t seed;
 } sg_generator;
 sg_generator sg_generator_default(void);

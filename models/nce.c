@@ -5,7 +5,7 @@ sg_value sg_log_bernoulli(sg_value z, sg_value y)
 {
     sg_value on = sg_clip(sg_log_sigmoid(z), -100, 0), off = sg_clip(sg_log_sigmoid(sg_neg(z)), -100, 0);
     /* sum_i y_i on_i + (1 - y_i) off_i with the part that no candidate changes summed once a row. */
-    sg_value chosen = sg_sum(sg_mul(y, sg_expand_dims(sg_sub(on, off), 1)), -1);                          /* [B, K] */
+    sg_value chosen = sg_sum(sg_mul(y, sg_expand_dims(sg_sub(on, off), 1)), -1); /* [B, K] */
     return sg_add(chosen, sg_expand_dims(sg_sum(off, -1), 1));
 }
 

@@ -13,7 +13,7 @@ static sg_status feed(sg_plan *plan, sg_dtype real, const char *name, const void
     if (sg_shape_count(sg_plan_input_shape(plan, name)) != n)
         return sg_fail(err, SG_E_SHAPE, "input '%s' of the plan does not have %lld elements", name, (long long)n);
     if (real == SG_F32)
-        memcpy(to, data, (size_t)n * sizeof(float));       /* int32_t has the same width */
+        memcpy(to, data, (size_t)n * sizeof(float)); /* int32_t has the same width */
     for (int64_t i = 0; real != SG_F32 && i < n; i++)
         ((double *)to)[i] = integers ? (double)((const int32_t *)data)[i] : (double)((const float *)data)[i];
     return SG_OK;

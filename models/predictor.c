@@ -11,7 +11,7 @@ enum { PREDICT_ROWS = 256 };
 struct sg_predictor {
     sg_step_options options;
     sg_store *store;
-    sg_session *session;         /* own, or NULL */
+    sg_session *session; /* own, or NULL */
     sg_session *used;
     sg_plan *plan;
     sg_batch *batch;
@@ -57,8 +57,9 @@ sg_status sg_predictor_new(sg_predictor **out, sg_store *store, const sg_step_op
                            int32_t threads, sg_error *err)
 {
     sg_session *session;
-    SG_TRY(sg_session_new(&session, store, &(sg_session_options){.size = sizeof(sg_session_options), .backend = device,
-                                                                 .threads = threads}, err));
+    SG_TRY(sg_session_new(
+        &session, store,
+        &(sg_session_options){.size = sizeof(sg_session_options), .backend = device, .threads = threads}, err));
     sg_status status = sgi_predictor_on(out, session, options, err);
     if (status == SG_OK)
         (*out)->session = session;

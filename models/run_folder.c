@@ -6,6 +6,7 @@
  *   model/                   parameters of the best epoch, usable at any time
  *   run.json                 version, command line, host, data hashes, status: all that varies between equal runs
  *   metrics.json             written last: a folder that has it is finished */
+#include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -79,8 +80,8 @@ static sg_status same_settings(sgi_run *run, sg_error *err)
 {
     char *path = path_in(run, "config.yml"), *had = NULL, *now = sg_config_yaml(run->config);
     size_t size;
-    sg_status status = path && now ? sg_file_read(path, TEXT_LIMIT, &had, &size, err)
-                                   : sg_fail(err, SG_E_MEMORY, "out of memory");
+    sg_status status =
+        path && now ? sg_file_read(path, TEXT_LIMIT, &had, &size, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
     if (status == SG_OK) {
         without_threads(had);
         without_threads(now);
@@ -88,9 +89,10 @@ static sg_status same_settings(sgi_run *run, sg_error *err)
         for (; had[same] && had[same] == now[same]; same++)
             line = had[same] == '\n' ? same + 1 : line;
         if (had[same] != now[same])
-            status = sg_fail(err, SG_E_CONFIG,
-                             "%s holds an unfinished run with other settings ('%.*s'): use --force or another directory",
-                             run->options->folder, (int)strcspn(had + line, "\n"), had + line);
+            status =
+                sg_fail(err, SG_E_CONFIG,
+                        "%s holds an unfinished run with other settings ('%.*s'): use --force or another directory",
+                        run->options->folder, (int)strcspn(had + line, "\n"), had + line);
     }
     sg_free(path);
     sg_free(had);
@@ -148,8 +150,8 @@ static sg_status trim_log(sgi_run *run, sg_error *err)
 {
     char *path = path_in(run, "metrics.jsonl"), *text = NULL;
     size_t size, kept = 0;
-    sg_status status = path ? sg_file_read(path, TEXT_LIMIT, &text, &size, err)
-                            : sg_fail(err, SG_E_MEMORY, "out of memory");
+    sg_status status =
+        path ? sg_file_read(path, TEXT_LIMIT, &text, &size, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
     for (char *line = text; status == SG_OK && *line;) {
         char *end = strchr(line, '\n');
         json_int_t epoch = 0;
@@ -171,12 +173,10 @@ static sg_status trim_log(sgi_run *run, sg_error *err)
 static sg_status load_checkpoint(sgi_run *run, sg_error *err)
 {
     char *path = path_in(run, "checkpoint.safetensors"), *text = NULL;
-    sg_status status = path ? sg_checkpoint_read(path, run->store, &text, err)
-                            : sg_fail(err, SG_E_MEMORY, "out of memory");
+    sg_status status =
+        path ? sg_checkpoint_read(path, run->store, &text, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
     if (status == SG_OK && (!progress_parse(text, &run->at) || run->at.step > run->steps))
         status = sg_fail_at(err, SG_E_DATA, path, 0, 0, "the checkpoint's progress record is damaged");
-    if (status == SG_OK)
-        status = has(run, "metrics.jsonl") ? trim_log(run, err) : SG_OK;
     run->resumed = status == SG_OK;
     sg_free(path);
     sg_free(text);
@@ -192,9 +192,24 @@ static sg_status create(sgi_run *run, sg_error *err)
     return status;
 }
 
+/* Temporary files of sg_file_write that a killed run left behind. */
+static void sweep(const char *folder)
+{
+    static const char *const written[] = {"config.yml", "run.json", "metrics.json", "metrics.jsonl", "checkpoint.safetensors"};
+    DIR *entries = opendir(folder);
+    for (const struct dirent *e = entries ? readdir(entries) : NULL; e; e = readdir(entries))
+        for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
+            size_t n = strlen(written[i]);
+            if (strncmp(e->d_name, written[i], n) == 0 && strncmp(e->d_name + n, ".tmp", 4) == 0)
+                unlinkat(dirfd(entries), e->d_name, 0);
+        }
+    if (entries)
+        closedir(entries);
+}
+
 static bool is_empty_or_absent(const char *folder)
 {
-    return access(folder, F_OK) != 0 || rmdir(folder) == 0;      /* rmdir refuses what is not empty */
+    return access(folder, F_OK) != 0 || rmdir(folder) == 0; /* rmdir refuses what is not empty */
 }
 
 sg_status sgi_folder_open(sgi_run *run, sg_error *err)
@@ -203,6 +218,7 @@ sg_status sgi_folder_open(sgi_run *run, sg_error *err)
     struct stat st;
     if (stat(folder, &st) == 0 && !S_ISDIR(st.st_mode))
         return sg_fail(err, SG_E_ARGUMENT, "%s is not a directory", folder);
+    sweep(folder);
     bool fresh = is_empty_or_absent(folder);
     if (!fresh && run->options->force) {
         SG_TRY(move_aside(run, err));
@@ -219,6 +235,8 @@ sg_status sgi_folder_open(sgi_run *run, sg_error *err)
         SG_TRY(same_settings(run, err));
     if (!fresh && has(run, "checkpoint.safetensors"))
         SG_TRY(load_checkpoint(run, err));
+    if (has(run, "metrics.jsonl")) /* also of a run that was killed before its first checkpoint */
+        SG_TRY(trim_log(run, err));
     return sgi_folder_status(run, "running", err);
 }
 
@@ -229,8 +247,8 @@ sg_status sgi_folder_checkpoint(sgi_run *run, sg_error *err)
     json_t *value = progress_json(&run->at);
     char *text = value ? json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
     char *path = path_in(run, "checkpoint.safetensors");
-    sg_status status = text && path ? sg_checkpoint_write(path, run->store, text, err)
-                                    : sg_fail(err, SG_E_MEMORY, "out of memory");
+    sg_status status =
+        text && path ? sg_checkpoint_write(path, run->store, text, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
     json_decref(value);
     free(text);
     sg_free(path);
@@ -240,8 +258,8 @@ sg_status sgi_folder_checkpoint(sgi_run *run, sg_error *err)
 static void log_line(FILE *out, const sgi_run *run, const char *split, const char *name, double value, bool defined,
                      double wall)
 {
-    json_t *line = json_pack("{s:I, s:I, s:s, s:s, s:o, s:f}", "step", (json_int_t)(run->at.epoch * run->steps), "epoch",
-                             (json_int_t)run->at.epoch, "split", split, "name", name, "value",
+    json_t *line = json_pack("{s:I, s:I, s:s, s:s, s:o, s:f}", "step", (json_int_t)(run->at.epoch * run->steps),
+                             "epoch", (json_int_t)run->at.epoch, "split", split, "name", name, "value",
                              defined && isfinite(value) ? json_real(value) : json_null(), "wall", wall);
     if (line)
         json_dumpf(line, out, JSON_COMPACT | JSON_REAL_PRECISION(9));
@@ -255,7 +273,8 @@ sg_status sgi_folder_log(sgi_run *run, const sg_metrics *validation, double seco
     char *path = path_in(run, "metrics.jsonl");
     FILE *out = path ? fopen(path, "a") : NULL;
     if (!out) {
-        sg_status status = sg_fail(err, SG_E_IO, "cannot append to %s: %s", path ? path : "metrics.jsonl", strerror(errno));
+        sg_status status =
+            sg_fail(err, SG_E_IO, "cannot append to %s: %s", path ? path : "metrics.jsonl", strerror(errno));
         sg_free(path);
         return status;
     }
@@ -286,9 +305,16 @@ sg_status sgi_folder_model(sgi_run *run, sg_error *err)
     if (status == SG_OK) {
         without_threads(recipe);
         sg_text_pair provenance[] = {{"version", SG_VERSION}, {"data", run->d->sha256}};
-        sg_model model = {.graph = graph, .store = run->store, .task = "mlc", .n_labels = run->step.task.labels,
-                          .labels = (const char *const *)run->d->data->schema->label_names, .thresholds = thresholds,
-                          .encoding = encoding, .recipe = recipe, .provenance = provenance, .n_provenance = 2};
+        sg_model model = {.graph = graph,
+                          .store = run->store,
+                          .task = "mlc",
+                          .n_labels = run->step.task.labels,
+                          .labels = (const char *const *)run->d->data->schema->label_names,
+                          .thresholds = thresholds,
+                          .encoding = encoding,
+                          .recipe = recipe,
+                          .provenance = provenance,
+                          .n_provenance = 2};
         status = sg_model_write(run->best_path, &model, err);
     }
     sg_graph_free(graph);
@@ -307,7 +333,8 @@ sg_status sgi_folder_restore_best(sgi_run *run, sg_error *err)
         const sg_entry *e = sg_store_at(model->store, i);
         int64_t n = sg_shape_count(&e->shape);
         double *values = sg_calloc(n, sizeof *values);
-        status = values ? sg_store_get(model->store, e->name, values, n, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
+        status =
+            values ? sg_store_get(model->store, e->name, values, n, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
         if (status == SG_OK)
             status = sg_store_set(run->store, e->name, values, n, err);
         sg_free(values);

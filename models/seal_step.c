@@ -6,9 +6,9 @@ enum { PARAMETERS_MAX = 256 };
 
 typedef struct step {
     const sg_step_options *o;
-    sg_scope task, energy;       /* as seen from the graph being built */
+    sg_scope task, energy; /* as seen from the graph being built */
     sg_features x;
-    sg_value y, known, weight, share;    /* share [B]: w_b / sum w, what a mean over rows multiplies by */
+    sg_value y, known, weight, share; /* share [B]: w_b / sum w, what a mean over rows multiplies by */
 } step;
 
 /* The step's inputs; loop bodies capture them by use. */
@@ -72,12 +72,12 @@ static void update(sg_scope net, sg_value loss, double clip, const sg_adam_optio
 static void energy_update(void *user, sg_graph *graph, const sg_value *state, sg_value *next)
 {
     step s = in_graph(user, graph);
-    sg_value z = sg_stop_gradient(sg_mlc_task(s.task, s.x, &s.o->task, true));                            /* [B, L] */
-    sg_value p = sg_tile_axis(sg_sigmoid(z), 1, s.o->samples);                                            /* [B, K, L] */
+    sg_value z = sg_stop_gradient(sg_mlc_task(s.task, s.x, &s.o->task, true)); /* [B, L] */
+    sg_value p = sg_tile_axis(sg_sigmoid(z), 1, s.o->samples);                 /* [B, K, L] */
     sg_value drawn = mask(&s, sg_bernoulli(s.task, p), 1);
     sg_value candidates = sg_concat((sg_value[]){sg_expand_dims(mask(&s, s.y, -1), 1), drawn}, 2, 1);
     sg_value noise = sg_log_bernoulli(z, candidates);
-    sg_value score = sg_mlc_score(s.energy, s.x, candidates, &s.o->energy, true);                         /* [B, 1 + K] */
+    sg_value score = sg_mlc_score(s.energy, s.x, candidates, &s.o->energy, true); /* [B, 1 + K] */
     sg_value loss = sg_nce_ranking_loss(score, noise);
     update(s.energy, sg_sum_all(sg_mul(loss, s.weight)), 0, &s.o->energy_adam);
     next[0] = sg_add(state[0], sg_sum_all(sg_mul(loss, s.share)));
@@ -100,7 +100,7 @@ static void task_update(void *user, sg_graph *graph, const sg_value *state, sg_v
     next[SUM_ENERGY] = state[SUM_ENERGY];
     if (seal) {
         sg_value p = sg_expand_dims(mask(&s, sg_sigmoid(z), -1), 1);
-        sg_value score = sg_squeeze(sg_mlc_score(s.energy, s.x, p, &s.o->energy, true), 1);               /* [B] */
+        sg_value score = sg_squeeze(sg_mlc_score(s.energy, s.x, p, &s.o->energy, true), 1); /* [B] */
         sg_value energy = sg_neg(sg_sum_all(sg_mul(score, s.share)));
         loss = sg_add(loss, sg_mul_scalar(energy, s.o->energy_weight));
         next[SUM_ENERGY] = sg_add(state[SUM_ENERGY], energy);

@@ -43,7 +43,8 @@ static sg_status allocate(sgi_run *run, sg_error *err)
     run->y = sg_calloc(cells, sizeof *run->y);
     run->known = sg_calloc(cells, sizeof *run->known);
     if (!run->order || !run->p || !run->y || !run->known)
-        return sg_fail(err, SG_E_MEMORY, "out of memory for %lld rows of %lld labels", (long long)largest, (long long)L);
+        return sg_fail(err, SG_E_MEMORY, "out of memory for %lld rows of %lld labels", (long long)largest,
+                       (long long)L);
     return sg_batch_new(&run->batch, run->d->data, run->step.batch, run->step.capacity, err);
 }
 
@@ -57,8 +58,10 @@ static sg_status set_up(sgi_run *run, sg_error *err)
     if (!(run->store = sg_store_new(run->real)))
         return sg_fail(err, SG_E_MEMORY, "out of memory");
     SG_TRY(sg_session_new(&run->session, run->store,
-                          &(sg_session_options){.size = sizeof(sg_session_options), .backend = backends[run->c->device],
-                                                .threads = (int32_t)run->c->threads}, err));
+                          &(sg_session_options){.size = sizeof(sg_session_options),
+                                                .backend = backends[run->c->device],
+                                                .threads = (int32_t)run->c->threads},
+                          err));
     SG_TRY(build_plan(run, err));
     SG_TRY(sgi_predictor_on(&run->predictor, run->session, &run->step, err));
     SG_TRY(allocate(run, err));
@@ -95,13 +98,23 @@ static bool tell(sgi_run *run, sg_train_moment moment, const sg_metrics *validat
     const sg_split *split = &run->d->split;
     bool seal = run->step.loss == SG_LOSS_SEAL_DYNAMIC;
     double done = (double)(moment == SG_TRAIN_EPOCH ? run->steps : run->at.step);
-    sg_train_event e = {.moment = moment, .epoch = run->at.epoch + (moment != SG_TRAIN_EPOCH), .step = run->at.step,
-                        .epochs = run->c->train.epochs, .steps = run->steps, .bce = run->at.sums[0] / done,
-                        .energy = seal ? run->at.sums[1] / done : NAN, .nce = seal ? run->at.sums[2] / done : NAN,
-                        .lr = run->at.lr, .seconds = seconds, .validation = validation, .best = best,
-                        .resumed = run->resumed, .task_parameters = sg_mlc_task_parameters(&run->step.task),
+    sg_train_event e = {.moment = moment,
+                        .epoch = run->at.epoch + (moment != SG_TRAIN_EPOCH),
+                        .step = run->at.step,
+                        .epochs = run->c->train.epochs,
+                        .steps = run->steps,
+                        .bce = run->at.sums[0] / done,
+                        .energy = seal ? run->at.sums[1] / done : NAN,
+                        .nce = seal ? run->at.sums[2] / done : NAN,
+                        .lr = run->at.lr,
+                        .seconds = seconds,
+                        .validation = validation,
+                        .best = best,
+                        .resumed = run->resumed,
+                        .task_parameters = sg_mlc_task_parameters(&run->step.task),
                         .energy_parameters = seal ? sg_mlc_score_parameters(&run->step.energy) : 0,
-                        .features = run->step.task.inputs, .labels = run->step.task.labels,
+                        .features = run->step.task.inputs,
+                        .labels = run->step.task.labels,
                         .device = sg_session_describe(run->session)};
     memcpy(e.rows, split->count, sizeof e.rows);
     return run->options->listener(run->options->user, &e);
@@ -138,16 +151,16 @@ static sg_status one_step(sgi_run *run, sg_error *err)
     static const char *names[SGI_LOSSES] = {"bce", "energy", "nce"};
     int64_t from = run->at.step * run->step.batch, left = run->d->split.count[SG_TRAIN] - from;
     int losses = run->step.loss == SG_LOSS_SEAL_DYNAMIC ? SGI_LOSSES : 1;
-    SG_TRY(sg_dataset_batch(run->d->data, run->order + from, left < run->step.batch ? left : run->step.batch, run->batch,
-                            err));
+    SG_TRY(sg_dataset_batch(run->d->data, run->order + from, left < run->step.batch ? left : run->step.batch,
+                            run->batch, err));
     SG_TRY(sgi_feed_batch(run->plan, run->real, run->batch, err));
     SG_TRY(sg_plan_run(run->plan, err));
     for (int k = 0; k < losses; k++) {
         float loss;
         SG_TRY(sgi_fetch_floats(run->plan, run->real, names[k], &loss, 1, err));
         if (!isfinite(loss))
-            return sg_fail(err, SG_E_DIVERGED, "loss '%s' is %f in epoch %lld, batch %lld; the last good state is %s", names[k],
-                           (double)loss, (long long)run->at.epoch + 1, (long long)run->at.step + 1,
+            return sg_fail(err, SG_E_DIVERGED, "loss '%s' is %f in epoch %lld, batch %lld; the last good state is %s",
+                           names[k], (double)loss, (long long)run->at.epoch + 1, (long long)run->at.step + 1,
                            run->options->folder ? "checkpoint.safetensors of the epoch before" : "lost");
         run->at.sums[k] += (double)loss;
     }
@@ -176,8 +189,8 @@ static sg_status measure(sgi_run *run, sg_part part, bool ranking, sg_metrics *o
         return sg_fail(err, SG_E_MEMORY, "out of memory");
     for (int64_t i = 0; i < L; i++)
         thresholds[i] = (float)run->c->train.threshold;
-    sg_status status = sg_metrics_multilabel(out, run->p, run->y, unknown ? run->known : NULL, n, L, thresholds, ranking,
-                                             err);
+    sg_status status =
+        sg_metrics_multilabel(out, run->p, run->y, unknown ? run->known : NULL, n, L, thresholds, ranking, err);
     sg_free(thresholds);
     return status;
 }

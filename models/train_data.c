@@ -87,8 +87,11 @@ sg_step_options sg_step_options_of(const sg_train_config *c, const sg_dataset *d
 {
     sg_step_options o = {.loss = (sg_loss)c->loss.name, .batch = c->train.batch, .known = data->unknown_indptr != NULL};
     o.capacity = data->sparse ? sg_dataset_max_nnz(data, c->train.batch) : 0;
-    o.task = (sg_mlc_sizes){.inputs = data->features, .labels = data->labels, .layers = (int32_t)c->model.hidden.count,
-                            .hidden = c->model.hidden.at, .dropout = c->model.dropout.at,
+    o.task = (sg_mlc_sizes){.inputs = data->features,
+                            .labels = data->labels,
+                            .layers = (int32_t)c->model.hidden.count,
+                            .hidden = c->model.hidden.at,
+                            .dropout = c->model.dropout.at,
                             .activation = (sg_activation)c->model.activation};
     o.energy = o.task;
     o.energy.layers = (int32_t)c->energy.hidden.count;

@@ -6,17 +6,17 @@
 #include "models/plan_batch_internal.h"
 #include "runtime/runtime.h"
 
-enum { SGI_LOSSES = 3 };             /* bce, energy, nce */
+enum { SGI_LOSSES = 3 }; /* bce, energy, nce */
 
 /* Everything that a checkpoint must hold beside the store. Epochs count from 0 while training. */
 typedef struct sgi_progress {
-    int64_t epoch, step;             /* finished epochs; batches done in the current one */
+    int64_t epoch, step; /* finished epochs; batches done in the current one */
     double lr;
-    double best;                     /* validation metric of the kept epoch */
-    int64_t best_epoch;              /* from 1; 0: none yet */
+    double best;        /* validation metric of the kept epoch */
+    int64_t best_epoch; /* from 1; 0: none yet */
     double plateau_best;
     int64_t plateau_bad;
-    double sums[SGI_LOSSES];         /* of the current epoch's steps */
+    double sums[SGI_LOSSES]; /* of the current epoch's steps */
 } sgi_progress;
 
 typedef struct sgi_run {
@@ -31,12 +31,12 @@ typedef struct sgi_run {
     sg_plan *plan;
     sg_predictor *predictor;
     sg_batch *batch;
-    int64_t steps;                   /* batches an epoch */
-    int64_t *order;                  /* training rows in the epoch's order */
-    float *p, *y, *known;            /* [largest part, labels] */
+    int64_t steps;        /* batches an epoch */
+    int64_t *order;       /* training rows in the epoch's order */
+    float *p, *y, *known; /* [largest part, labels] */
     sgi_progress at;
     bool resumed;
-    char *best_path;                 /* run/model; NULL for runs in memory */
+    char *best_path; /* run/model; NULL for runs in memory */
 } sgi_run;
 
 /* ---- schedule.c */

@@ -17,19 +17,19 @@ extern "C" {
 
 /* ---- the registry */
 int32_t sg_op_count(void);
-const sg_op *sg_op_at(int32_t index);               /* order of op_list.h */
-const sg_op *sg_op_find(const char *name);          /* NULL if unknown */
+const sg_op *sg_op_at(int32_t index);      /* order of op_list.h */
+const sg_op *sg_op_find(const char *name); /* NULL if unknown */
 
 /* ---- elementwise, one input (real -> real) */
 sg_value sg_neg(sg_value x);
-sg_value sg_abs(sg_value x);                        /* abs'(0) = 0 */
-sg_value sg_sign(sg_value x);                       /* derivative zero */
-sg_value sg_floor(sg_value x);                      /* derivative zero */
+sg_value sg_abs(sg_value x);   /* abs'(0) = 0 */
+sg_value sg_sign(sg_value x);  /* derivative zero */
+sg_value sg_floor(sg_value x); /* derivative zero */
 sg_value sg_exp(sg_value x);
 sg_value sg_expm1(sg_value x);
 sg_value sg_log(sg_value x);
 sg_value sg_log1p(sg_value x);
-sg_value sg_sqrt(sg_value x);                       /* sqrt'(0) = inf */
+sg_value sg_sqrt(sg_value x); /* sqrt'(0) = inf */
 sg_value sg_rsqrt(sg_value x);
 sg_value sg_square(sg_value x);
 sg_value sg_reciprocal(sg_value x);
@@ -37,31 +37,31 @@ sg_value sg_sin(sg_value x);
 sg_value sg_cos(sg_value x);
 sg_value sg_tanh(sg_value x);
 sg_value sg_erf(sg_value x);
-sg_value sg_erfc(sg_value x);                       /* 1 - erf(x), exact in the tail */
-sg_value sg_sigmoid(sg_value x);                    /* derivative s(x) s(-x) */
+sg_value sg_erfc(sg_value x);    /* 1 - erf(x), exact in the tail */
+sg_value sg_sigmoid(sg_value x); /* derivative s(x) s(-x) */
 sg_value sg_log_sigmoid(sg_value x);
-sg_value sg_softplus(sg_value x);                   /* log(1 + e^x), exact at every argument */
-sg_value sg_relu(sg_value x);                       /* relu'(0) = 0; NaN propagates */
+sg_value sg_softplus(sg_value x); /* log(1 + e^x), exact at every argument */
+sg_value sg_relu(sg_value x);     /* relu'(0) = 0; NaN propagates */
 sg_value sg_leaky_relu(sg_value x, double slope);
 sg_value sg_elu(sg_value x, double alpha);
-sg_value sg_gelu(sg_value x);                       /* composite: x (1 + erf(x / sqrt 2)) / 2 */
-sg_value sg_gelu_tanh(sg_value x);                  /* composite: the tanh form */
-sg_value sg_clip(sg_value x, double low, double high);  /* gradient 1 on the closed interval */
-sg_value sg_is_finite(sg_value x);                  /* BOOL */
-sg_value sg_logical_not(sg_value x);                /* BOOL -> BOOL */
-sg_value sg_cast(sg_value x, sg_dtype dtype);       /* derivative passes between real dtypes, zero otherwise */
-sg_value sg_stop_gradient(sg_value x);              /* x, held constant by every derivative */
+sg_value sg_gelu(sg_value x);                          /* composite: x (1 + erf(x / sqrt 2)) / 2 */
+sg_value sg_gelu_tanh(sg_value x);                     /* composite: the tanh form */
+sg_value sg_clip(sg_value x, double low, double high); /* gradient 1 on the closed interval */
+sg_value sg_is_finite(sg_value x);                     /* BOOL */
+sg_value sg_logical_not(sg_value x);                   /* BOOL -> BOOL */
+sg_value sg_cast(sg_value x, sg_dtype dtype);          /* derivative passes between real dtypes, zero otherwise */
+sg_value sg_stop_gradient(sg_value x);                 /* x, held constant by every derivative */
 
 /* ---- elementwise, two and three inputs */
-sg_value sg_add(sg_value a, sg_value b);            /* also I32 */
+sg_value sg_add(sg_value a, sg_value b); /* also I32 */
 sg_value sg_sub(sg_value a, sg_value b);
 sg_value sg_mul(sg_value a, sg_value b);
 sg_value sg_div(sg_value a, sg_value b);
-sg_value sg_pow(sg_value a, sg_value b);            /* 0^0 = 1; d(x^0)/dx = 0 */
-sg_value sg_maximum(sg_value a, sg_value b);        /* ties 1/2 each; NaN propagates */
+sg_value sg_pow(sg_value a, sg_value b);     /* 0^0 = 1; d(x^0)/dx = 0 */
+sg_value sg_maximum(sg_value a, sg_value b); /* ties 1/2 each; NaN propagates */
 sg_value sg_minimum(sg_value a, sg_value b);
-sg_value sg_xlogy(sg_value x, sg_value y);          /* x log y, 0 at x = 0 unless y is NaN */
-sg_value sg_equal(sg_value a, sg_value b);          /* BOOL; derivative zero; also I32 */
+sg_value sg_xlogy(sg_value x, sg_value y); /* x log y, 0 at x = 0 unless y is NaN */
+sg_value sg_equal(sg_value a, sg_value b); /* BOOL; derivative zero; also I32 */
 sg_value sg_not_equal(sg_value a, sg_value b);
 sg_value sg_less(sg_value a, sg_value b);
 sg_value sg_less_equal(sg_value a, sg_value b);
@@ -69,45 +69,47 @@ sg_value sg_greater(sg_value a, sg_value b);
 sg_value sg_greater_equal(sg_value a, sg_value b);
 sg_value sg_logical_and(sg_value a, sg_value b);
 sg_value sg_logical_or(sg_value a, sg_value b);
-sg_value sg_where(sg_value condition, sg_value a, sg_value b);  /* the side not taken gets an exact zero cotangent */
+sg_value sg_where(sg_value condition, sg_value a, sg_value b); /* the side not taken gets an exact zero cotangent */
 /* Shorthands with a number: x + c, x * c. */
 sg_value sg_add_scalar(sg_value x, double c);
 sg_value sg_mul_scalar(sg_value x, double c);
 
 /* ---- reductions over one or several axes; negative axes count from the end; `keep` keeps the axes as size 1 */
-#define SG_AXES(...) (int32_t)(sizeof((int32_t[]){__VA_ARGS__}) / sizeof(int32_t)), (int32_t[]){__VA_ARGS__}
-sg_value sg_sum_axes(sg_value x, int32_t n, const int32_t *axes, bool keep);   /* sg_sum_axes(x, SG_AXES(0, 2), false) */
+#define SG_AXES(...)                                                                                                   \
+    (int32_t)(sizeof((int32_t[]){__VA_ARGS__}) / sizeof(int32_t)), (int32_t[]) { __VA_ARGS__ }
+sg_value sg_sum_axes(sg_value x, int32_t n, const int32_t *axes, bool keep); /* sg_sum_axes(x, SG_AXES(0, 2), false) */
 sg_value sg_sum(sg_value x, int32_t axis);
-sg_value sg_sum_all(sg_value x);                    /* rank 0 */
-sg_value sg_mean(sg_value x, int32_t axis);         /* composite; empty axis: NaN */
+sg_value sg_sum_all(sg_value x);            /* rank 0 */
+sg_value sg_mean(sg_value x, int32_t axis); /* composite; empty axis: NaN */
 sg_value sg_mean_all(sg_value x);
-sg_value sg_max(sg_value x, int32_t axis, bool keep);           /* ties share the cotangent evenly; empty axis: error */
+sg_value sg_max(sg_value x, int32_t axis, bool keep); /* ties share the cotangent evenly; empty axis: error */
 sg_value sg_min(sg_value x, int32_t axis, bool keep);
-sg_value sg_prod(sg_value x, int32_t axis, bool keep);          /* exact at zeros at every order */
-sg_value sg_argmax(sg_value x, int32_t axis);       /* I32; ties: lowest index */
-sg_value sg_logsumexp(sg_value x, int32_t axis, bool keep);     /* all -inf: -inf with gradient 0 */
+sg_value sg_prod(sg_value x, int32_t axis, bool keep);      /* exact at zeros at every order */
+sg_value sg_argmax(sg_value x, int32_t axis);               /* I32; ties: lowest index */
+sg_value sg_logsumexp(sg_value x, int32_t axis, bool keep); /* all -inf: -inf with gradient 0 */
 sg_value sg_cumsum(sg_value x, int32_t axis);
 
 /* ---- shape */
-sg_value sg_reshape(sg_value x, sg_shape shape);    /* 0 keeps the dimension at that place, one -1 is inferred */
-sg_value sg_expand_dims(sg_value x, int32_t axis);  /* new axis of size 1 */
+sg_value sg_reshape(sg_value x, sg_shape shape);   /* 0 keeps the dimension at that place, one -1 is inferred */
+sg_value sg_expand_dims(sg_value x, int32_t axis); /* new axis of size 1 */
 sg_value sg_squeeze(sg_value x, int32_t axis);
-sg_value sg_transpose(sg_value x, int32_t n, const int32_t *order);     /* sg_transpose(x, SG_AXES(1, 0)) */
+sg_value sg_transpose(sg_value x, int32_t n, const int32_t *order); /* sg_transpose(x, SG_AXES(1, 0)) */
 sg_value sg_swap_axes(sg_value x, int32_t a, int32_t b);
-sg_value sg_broadcast_like(sg_value x, sg_value model);         /* x broadcast to the shape of model */
-sg_value sg_sum_like(sg_value x, sg_value model);   /* its transpose: sum x over the axes broadcasting would add */
+sg_value sg_broadcast_like(sg_value x, sg_value model); /* x broadcast to the shape of model */
+sg_value sg_sum_like(sg_value x, sg_value model);       /* its transpose: sum x over the axes broadcasting would add */
 sg_value sg_reshape_like(sg_value x, sg_value model);
-sg_value sg_tile_axis(sg_value x, int32_t axis, int64_t size);  /* new axis of `size` equal copies (materialises nothing) */
+sg_value sg_tile_axis(sg_value x, int32_t axis,
+                      int64_t size); /* new axis of `size` equal copies (materialises nothing) */
 sg_value sg_concat(const sg_value *x, int32_t n, int32_t axis);
-sg_value sg_slice(sg_value x, int32_t axis, int64_t begin, int64_t end);        /* [begin, end), negatives from the end */
-sg_value sg_pad(sg_value x, int32_t axis, int64_t before, int64_t after);       /* with zeros */
-sg_value sg_zeros_like(sg_value model);             /* exact zeros of model's shape and real dtype */
+sg_value sg_slice(sg_value x, int32_t axis, int64_t begin, int64_t end);  /* [begin, end), negatives from the end */
+sg_value sg_pad(sg_value x, int32_t axis, int64_t before, int64_t after); /* with zeros */
+sg_value sg_zeros_like(sg_value model); /* exact zeros of model's shape and real dtype */
 sg_value sg_ones_like(sg_value model);
 sg_value sg_fill_like(sg_value model, double value);
 
 /* ---- indexing; indices are I32, out of range is an error at run time (named node) */
 sg_value sg_gather(sg_value table, sg_value index); /* rows: table [V, ...], index [...] -> [index..., ...] */
-sg_value sg_scatter_rows(sg_value x, sg_value index, sg_value model);   /* its transpose: rows added up; shape of model */
+sg_value sg_scatter_rows(sg_value x, sg_value index, sg_value model); /* its transpose: rows added up; shape of model */
 sg_value sg_one_hot(sg_value index, int64_t classes);
 
 /* ---- products. a [..., M, K], b [..., K, N] -> [..., M, N]; batch axes broadcast. _nt: b is [..., N, K]; _tn: a is
@@ -120,35 +122,36 @@ sg_value sg_matmul_tn(sg_value a, sg_value b);
  *      transpose (column pointers, row of and position of each non-zero in column order) comes beside it, so that the
  *      weight gradient is a gather with a fixed order. Entries past the true count are ignored. */
 typedef struct sg_csr {
-    sg_value values;             /* [capacity] real */
-    sg_value columns;            /* [capacity] I32 */
-    sg_value indptr;             /* [rows + 1] I32 */
-    sg_value t_rows;             /* [capacity] I32: row of the j-th non-zero in column order */
-    sg_value t_order;            /* [capacity] I32: its position in values */
-    sg_value t_indptr;           /* [columns + 1] I32 */
+    sg_value values;   /* [capacity] real */
+    sg_value columns;  /* [capacity] I32 */
+    sg_value indptr;   /* [rows + 1] I32 */
+    sg_value t_rows;   /* [capacity] I32: row of the j-th non-zero in column order */
+    sg_value t_order;  /* [capacity] I32: its position in values */
+    sg_value t_indptr; /* [columns + 1] I32 */
 } sg_csr;
 /* Six inputs named NAME.values (F32), NAME.columns, NAME.indptr, NAME.t_rows, NAME.t_order, NAME.t_indptr (I32). Rows,
  * columns and capacity are fixed: their axes have no names. */
 sg_csr sg_csr_input(sg_graph *graph, const char *name, int64_t rows, int64_t columns, int64_t capacity);
-sg_value sg_csr_matmul(sg_csr x, sg_value w);       /* [rows, columns] x [columns, N] -> [rows, N] */
-sg_value sg_csr_t_matmul(sg_csr x, sg_value g);     /* transposed: [columns, rows] x [rows, N] -> [columns, N] */
-sg_value sg_csr_sddmm(sg_csr x, sg_value g, sg_value w);        /* [capacity]: <g[row], w[column]> at each non-zero */
+sg_value sg_csr_matmul(sg_csr x, sg_value w);            /* [rows, columns] x [columns, N] -> [rows, N] */
+sg_value sg_csr_t_matmul(sg_csr x, sg_value g);          /* transposed: [columns, rows] x [rows, N] -> [columns, N] */
+sg_value sg_csr_sddmm(sg_csr x, sg_value g, sg_value w); /* [capacity]: <g[row], w[column]> at each non-zero */
 
 /* ---- softmax family and losses; all along the last axis unless said */
-sg_value sg_softmax(sg_value x, int32_t axis);      /* composite; a row of all -inf gives zeros with gradient 0 */
+sg_value sg_softmax(sg_value x, int32_t axis); /* composite; a row of all -inf gives zeros with gradient 0 */
 sg_value sg_log_softmax(sg_value x, int32_t axis);
-sg_value sg_bce_with_logits(sg_value z, sg_value y);            /* elementwise: softplus(z) - z y */
-sg_value sg_softmax_cross_entropy(sg_value z, sg_value target); /* z [..., C], target I32 [...] -> [...]; -1 ignores: 0 */
+sg_value sg_bce_with_logits(sg_value z, sg_value y); /* elementwise: softplus(z) - z y */
+sg_value sg_softmax_cross_entropy(sg_value z,
+                                  sg_value target); /* z [..., C], target I32 [...] -> [...]; -1 ignores: 0 */
 
 /* ---- random draws. Stream from the scope, step and seed from the store's entry "rng" (I32 [4]: seed low, seed high, step
  *      low, step high), element index and loop iteration: the same bits on every backend. */
-sg_value sg_rng(sg_scope scope);                    /* current value of the entry "rng" at the root, created if absent */
-void sg_rng_advance(sg_scope scope);                /* assigns rng with step + 1 */
-void sg_rng_seed(sg_store *store, uint64_t seed, uint64_t step);        /* host side */
-sg_value sg_uniform_like(sg_scope scope, sg_value model);       /* [0, 1), multiples of 2^-24 */
+sg_value sg_rng(sg_scope scope);     /* current value of the entry "rng" at the root, created if absent */
+void sg_rng_advance(sg_scope scope); /* assigns rng with step + 1 */
+void sg_rng_seed(sg_store *store, uint64_t seed, uint64_t step); /* host side */
+sg_value sg_uniform_like(sg_scope scope, sg_value model);        /* [0, 1), multiples of 2^-24 */
 sg_value sg_normal_like(sg_scope scope, sg_value model);
-sg_value sg_bernoulli(sg_scope scope, sg_value p);  /* 0/1 reals: uniform < p, one draw an element */
-sg_value sg_dropout(sg_scope scope, sg_value x, double rate);   /* x * mask / (1 - rate); rate 0 returns x */
+sg_value sg_bernoulli(sg_scope scope, sg_value p);            /* 0/1 reals: uniform < p, one draw an element */
+sg_value sg_dropout(sg_scope scope, sg_value x, double rate); /* x * mask / (1 - rate); rate 0 returns x */
 
 /* ---- optimiser steps: pure functions of values; the caller assigns the results (see sg_adamw_update in models/) */
 typedef struct sg_adam_state {

@@ -29,7 +29,8 @@ static sg_value outside(const sg_node *loop, sg_graph *to, sg_value v)
 {
     const sg_node *made = sg_node_of(v);
     if (made->op == &sg_op_constant)
-        return sg_constant(sg_body_parent(to), sg_dtype_of(v), *sg_shape_of(v), made->attr[0].reals, made->attr[0].count);
+        return sg_constant(sg_body_parent(to), sg_dtype_of(v), *sg_shape_of(v), made->attr[0].reals,
+                           made->attr[0].count);
     for (int32_t k = 0; k < sg_body_input_count(to); k++) {
         sg_value inner, outer;
         sg_body_input_at(to, k, &inner, &outer);

@@ -27,7 +27,7 @@ sg_status sg_folder_remove(const char *path, sg_error *err);
 /* ---- safetensors (https://github.com/huggingface/safetensors, format of 2022) */
 typedef struct sg_named_tensor {
     const char *name;
-    sg_dtype dtype;              /* of `data`, in the file too */
+    sg_dtype dtype; /* of `data`, in the file too */
     sg_shape shape;
     const void *data;
 } sg_named_tensor;
@@ -35,8 +35,8 @@ typedef struct sg_text_pair {
     const char *key, *value;
 } sg_text_pair;
 /* Tensors in the given order, 64-byte aligned data section, metadata under "__metadata__". */
-sg_status sg_safetensors_write(const char *path, const sg_named_tensor *tensors, int32_t n, const sg_text_pair *metadata,
-                               int32_t n_metadata, sg_error *err);
+sg_status sg_safetensors_write(const char *path, const sg_named_tensor *tensors, int32_t n,
+                               const sg_text_pair *metadata, int32_t n_metadata, sg_error *err);
 /* A file in memory; tensors point into it. */
 typedef struct sg_safetensors sg_safetensors;
 sg_status sg_safetensors_read(sg_safetensors **out, const char *path, sg_error *err);
@@ -44,19 +44,19 @@ void sg_safetensors_free(sg_safetensors *file);
 int32_t sg_safetensors_count(const sg_safetensors *file);
 const sg_named_tensor *sg_safetensors_at(const sg_safetensors *file, int32_t index);
 const sg_named_tensor *sg_safetensors_find(const sg_safetensors *file, const char *name);
-const char *sg_safetensors_metadata(const sg_safetensors *file, const char *key);     /* NULL if absent */
+const char *sg_safetensors_metadata(const sg_safetensors *file, const char *key); /* NULL if absent */
 
 /* ---- trained models: a folder with model.pb and model.safetensors */
 typedef struct sg_model {
-    sg_graph *graph;             /* inputs and results are the signature; sizes of named dimensions can be rebound */
-    sg_store *store;             /* the entries the graph reads */
-    const char *task;            /* "mlc" */
+    sg_graph *graph;  /* inputs and results are the signature; sizes of named dimensions can be rebound */
+    sg_store *store;  /* the entries the graph reads */
+    const char *task; /* "mlc" */
     int64_t n_labels;
     const char *const *labels;
-    const double *thresholds;    /* [n_labels] or NULL: 0.5 */
-    const char *encoding;        /* schema and preprocessing, JSON text of models/ (sg_encoding_save), or "" */
-    const char *recipe;          /* resolved configuration, YAML */
-    const sg_text_pair *provenance;                      /* data hashes, version; nothing that varies between equal runs */
+    const double *thresholds;       /* [n_labels] or NULL: 0.5 */
+    const char *encoding;           /* schema and preprocessing, JSON text of models/ (sg_encoding_save), or "" */
+    const char *recipe;             /* resolved configuration, YAML */
+    const sg_text_pair *provenance; /* data hashes, version; nothing that varies between equal runs */
     int32_t n_provenance;
 } sg_model;
 /* Write the folder `path` (made if absent). Only entries that the graph reads are stored. Equal models give equal bytes. */

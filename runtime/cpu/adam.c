@@ -65,7 +65,8 @@ static bool launch(const sg_launch *l, sg_error *err)
 {
     (void)err;
     const adam *a = l->state;
-    job j = {sg_cpu_adam_coefficients(a->attr, *(const float *)l->in[LR], *(const float *)l->in[T]), a->count, sg_row_kernels_best(), l};
+    job j = {sg_cpu_adam_coefficients(a->attr, *(const float *)l->in[LR], *(const float *)l->in[T]), a->count,
+             sg_row_kernels_best(), l};
     sg_cpu_parallel(l->threads, (a->count + TILE - 1) / TILE, run_tiles, &j);
     return true;
 }

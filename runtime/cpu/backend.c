@@ -24,7 +24,7 @@ static sg_isa detect(void)
 
 sg_isa sg_cpu_isa_level(void)
 {
-    static int known = -1;       /* every thread that races here computes the same answer */
+    static int known = -1; /* every thread that races here computes the same answer */
     int level = __atomic_load_n(&known, __ATOMIC_RELAXED);
     if (level < 0) {
         level = (int)detect();

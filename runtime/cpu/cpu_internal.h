@@ -20,7 +20,7 @@ sg_isa sg_cpu_isa_level(void);
 struct sg_device {
     int32_t threads;
     sg_isa isa;
-    char text[160];              /* what `describe` answers */
+    char text[160]; /* what `describe` answers */
 };
 
 /* One op's implementation. A table may hold several rows for one op: the first whose `supports` agrees is used. */
@@ -44,7 +44,7 @@ void sg_cpu_parallel(int32_t threads, int64_t tiles, sg_cpu_range_fn fn, void *a
 static inline unsigned sg_cpu_flush_subnormals(void)
 {
     unsigned found = _mm_getcsr();
-    _mm_setcsr(found | 0x8040);      /* flush results to zero, take operands as zero */
+    _mm_setcsr(found | 0x8040); /* flush results to zero, take operands as zero */
     return found;
 }
 static inline void sg_cpu_restore_subnormals(unsigned found) { _mm_setcsr(found); }

@@ -10,13 +10,13 @@
 
 /* fused_kernel.c: fused chains, and every elementwise op, cast, broadcast, fill and draw as a chain of one node */
 extern const sg_cpu_kernel sg_cpu_fused_kernels[];
-extern const sg_cpu_kernel sg_cpu_matmul_kernels[];      /* matmul.c */
-extern const sg_cpu_kernel sg_cpu_csr_kernels[];         /* csr.c: products with sparse rows */
-extern const sg_cpu_kernel sg_cpu_reduce_kernels[];      /* reduce.c: sums */
-extern const sg_cpu_kernel sg_cpu_along_kernels[];       /* along.c: other reductions and scans along one axis, softmax */
-extern const sg_cpu_kernel sg_cpu_move_kernels[];        /* move.c: concat, slice, pad */
-extern const sg_cpu_kernel sg_cpu_transpose_kernels[];   /* transpose.c */
-extern const sg_cpu_kernel sg_cpu_index_kernels[];       /* index.c: gather, scatter, one_hot, rng_advance */
-extern const sg_cpu_kernel sg_cpu_adam_kernels[];        /* adam.c */
+extern const sg_cpu_kernel sg_cpu_matmul_kernels[];    /* matmul.c */
+extern const sg_cpu_kernel sg_cpu_csr_kernels[];       /* csr.c: products with sparse rows */
+extern const sg_cpu_kernel sg_cpu_reduce_kernels[];    /* reduce.c: sums */
+extern const sg_cpu_kernel sg_cpu_along_kernels[];     /* along.c: other reductions and scans along one axis, softmax */
+extern const sg_cpu_kernel sg_cpu_move_kernels[];      /* move.c: concat, slice, pad */
+extern const sg_cpu_kernel sg_cpu_transpose_kernels[]; /* transpose.c */
+extern const sg_cpu_kernel sg_cpu_index_kernels[];     /* index.c: gather, scatter, one_hot, rng_advance */
+extern const sg_cpu_kernel sg_cpu_adam_kernels[];      /* adam.c */
 
 #endif

@@ -62,8 +62,13 @@ bool sg_cpu_csr_check(const sg_csr_arrays *a, sg_error *err)
 static bool check(const csr *c, const sg_launch *l, sg_error *err)
 {
     bool transposed = c->order >= 0;
-    sg_csr_arrays arrays = {c->capacity, c->lines, c->others, l->in[c->pointers], l->in[c->index],
-                            transposed ? l->in[c->order] : NULL, transposed ? "t_indptr" : "indptr",
+    sg_csr_arrays arrays = {c->capacity,
+                            c->lines,
+                            c->others,
+                            l->in[c->pointers],
+                            l->in[c->index],
+                            transposed ? l->in[c->order] : NULL,
+                            transposed ? "t_indptr" : "indptr",
                             transposed ? "t_rows" : "columns"};
     return sg_cpu_csr_check(&arrays, err);
 }

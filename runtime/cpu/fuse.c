@@ -10,7 +10,7 @@
 #undef SG_OP
 
 typedef struct fusing {
-    sg_fuse_plan *plans;         /* a list: graphs met so far */
+    sg_fuse_plan *plans; /* a list: graphs met so far */
     sg_status status;
     sg_error *err;
 } fusing;
@@ -21,7 +21,8 @@ static sg_fuse_plan *plan_of(fusing *f, sg_graph *graph)
         if (p->graph == graph)
             return p;
     sg_fuse_plan *made = sg_calloc(1, sizeof *made);
-    f->status = made ? sg_fuse_plan_make(made, graph, f->err) : sg_fail(f->err, SG_E_MEMORY, "out of memory grouping nodes");
+    f->status =
+        made ? sg_fuse_plan_make(made, graph, f->err) : sg_fail(f->err, SG_E_MEMORY, "out of memory grouping nodes");
     if (f->status != SG_OK) {
         sg_free(made);
         return NULL;
@@ -44,7 +45,7 @@ typedef struct body_builder {
     const sg_fuse_plan *plan;
     sg_graph *to, *body;
     int32_t group;
-    sg_value *inner;             /* of each value of the old graph: itself in the body */
+    sg_value *inner; /* of each value of the old graph: itself in the body */
 } body_builder;
 
 static sg_value operand(body_builder *b, int32_t value);
@@ -171,7 +172,8 @@ static void shape_models(const sg_fuse_plan *p, sg_graph *to, const sg_node *nod
 }
 
 /* Copy a node that reads some operands for their shape alone, so that they need not exist. */
-static bool copy_with_models(const sg_fuse_plan *p, sg_graph *to, const sg_node *node, const sg_value *in, sg_value *out)
+static bool copy_with_models(const sg_fuse_plan *p, sg_graph *to, const sg_node *node, const sg_value *in,
+                             sg_value *out)
 {
     sg_value own[32];
     if (!node->op->shape_only || node->n_in > 32)

@@ -9,34 +9,34 @@ sg_status sg_cpu_fuse(sg_graph *from, sg_graph *to, sg_error *err);
 
 /* What a node is to the pass. */
 typedef enum sg_fuse_role {
-    SG_FUSE_NONE,                /* runs by itself */
-    SG_FUSE_NUMBER,              /* the same number everywhere: copied into each chain that reads it */
-    SG_FUSE_VIEW,                /* another view of its operand: a chain reads through it */
-    SG_FUSE_STEP,                /* elementwise, or a draw */
-    SG_FUSE_SUM                  /* a sum over the last axes: ends a chain */
+    SG_FUSE_NONE,   /* runs by itself */
+    SG_FUSE_NUMBER, /* the same number everywhere: copied into each chain that reads it */
+    SG_FUSE_VIEW,   /* another view of its operand: a chain reads through it */
+    SG_FUSE_STEP,   /* elementwise, or a draw */
+    SG_FUSE_SUM     /* a sum over the last axes: ends a chain */
 } sg_fuse_role;
 
 typedef struct sg_fuse_group {
-    int32_t first, last;         /* member nodes, linked by `next` in increasing order */
+    int32_t first, last; /* member nodes, linked by `next` in increasing order */
     int32_t count;
     sg_shape space;
-    int64_t axes;                /* that its sums add up; 0 without sums */
-    bool cheap;                  /* every member costs about an addition: may be computed again for each broadcast copy */
+    int64_t axes; /* that its sums add up; 0 without sums */
+    bool cheap;   /* every member costs about an addition: may be computed again for each broadcast copy */
 } sg_fuse_group;
 
 /* Groups of one graph. A group is named by its first member. It runs where its last member stands. */
 typedef struct sg_fuse_plan {
     sg_graph *graph;
     int32_t n_nodes, n_values;
-    sg_fuse_role *role;          /* of each node */
-    bool *live;                  /* of each node: its elements are needed, not only its shape */
-    bool *root;                  /* of each value: needed at the end */
-    int32_t *use, *use_at;       /* nodes that read value v: use[use_at[v] .. use_at[v + 1]) */
-    int32_t *group;              /* of each node, or -1 */
-    int32_t *next;               /* of each node: the next member of its group, or -1 */
-    sg_fuse_group *groups;       /* by first member */
-    int32_t *image;              /* while building: of each value, its id in the new graph, or -1 */
-    struct sg_fuse_plan *outer;  /* plans of the other graphs of this pass */
+    sg_fuse_role *role;         /* of each node */
+    bool *live;                 /* of each node: its elements are needed, not only its shape */
+    bool *root;                 /* of each value: needed at the end */
+    int32_t *use, *use_at;      /* nodes that read value v: use[use_at[v] .. use_at[v + 1]) */
+    int32_t *group;             /* of each node, or -1 */
+    int32_t *next;              /* of each node: the next member of its group, or -1 */
+    sg_fuse_group *groups;      /* by first member */
+    int32_t *image;             /* while building: of each value, its id in the new graph, or -1 */
+    struct sg_fuse_plan *outer; /* plans of the other graphs of this pass */
 } sg_fuse_plan;
 
 sg_status sg_fuse_plan_make(sg_fuse_plan *plan, sg_graph *graph, sg_error *err);

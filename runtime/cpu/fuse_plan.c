@@ -60,8 +60,8 @@ static sg_fuse_role role_of(const sg_fuse_plan *p, const sg_node *node)
 static bool is_cheap(const sg_node *node)
 {
     static const sg_op *const cheap[] = {
-        &sg_op_neg,  &sg_op_abs,   &sg_op_square,     &sg_op_relu,    &sg_op_clip,       &sg_op_cast,
-        &sg_op_add,  &sg_op_sub,   &sg_op_mul,        &sg_op_maximum, &sg_op_minimum,    &sg_op_equal,
+        &sg_op_neg,  &sg_op_abs,   &sg_op_square,     &sg_op_relu,    &sg_op_clip,        &sg_op_cast,
+        &sg_op_add,  &sg_op_sub,   &sg_op_mul,        &sg_op_maximum, &sg_op_minimum,     &sg_op_equal,
         &sg_op_less, &sg_op_where, &sg_op_less_equal, &sg_op_greater, &sg_op_logical_not, &sg_op_greater_equal,
     };
     for (size_t i = 0; i < sizeof cheap / sizeof cheap[0]; i++)
@@ -164,8 +164,8 @@ static void try_merge(sg_fuse_plan *p, int32_t producer, int32_t node)
     if (a < 0 || a == b || p->role[producer] == SG_FUSE_SUM || p->groups[a].count + p->groups[b].count > MOST_MEMBERS)
         return;
     int32_t last = p->groups[a].last > p->groups[b].last ? p->groups[a].last : p->groups[b].last;
-    if (!reads_sum_of(p, a, b) && !reads_sum_of(p, b, a) && spaces_fit(p, a, b) &&
-        readers_follow(p, a, b, last) && readers_follow(p, b, a, last))
+    if (!reads_sum_of(p, a, b) && !reads_sum_of(p, b, a) && spaces_fit(p, a, b) && readers_follow(p, a, b, last) &&
+        readers_follow(p, b, a, last))
         merge(p, a, b);
 }
 
@@ -175,7 +175,9 @@ static void place_node(sg_fuse_plan *p, const sg_node *node)
     bool is_draw = node->op->flags & SG_OP_RANDOM;
     p->group[node->index] = node->index;
     p->groups[node->index] = (sg_fuse_group){
-        .first = node->index, .last = node->index, .count = 1,
+        .first = node->index,
+        .last = node->index,
+        .count = 1,
         .space = *shape_at(p, is_sum ? node->in[0] : node->out),
         .axes = is_sum ? node->attr[0].count : 0,
         .cheap = !is_sum && !is_draw && is_cheap(node),
@@ -228,7 +230,7 @@ static bool list_uses(sg_fuse_plan *p)
         if (!(p->use = sg_calloc(total + 1, sizeof *p->use)))
             return false;
     }
-    for (int32_t v = p->n_values; v > 0; v--)        /* placing moved each start to its end */
+    for (int32_t v = p->n_values; v > 0; v--) /* placing moved each start to its end */
         p->use_at[v] = p->use_at[v - 1];
     p->use_at[0] = 0;
     return true;

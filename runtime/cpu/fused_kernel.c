@@ -8,22 +8,23 @@
 #include <string.h>
 
 enum {
-    LINE = 16,                   /* floats of a splat line */
-    SHORT_ROW = 256,             /* rows below this length are run several at a time */
-    CACHE_FLOATS = 6144,         /* tile buffers together: three quarters of a 32 KiB first-level cache */
-    TILE_MOST = 1024, TILE_LEAST = 128,
-    THREAD_WORK = 16384          /* element operations below which a second thread costs more than it gives */
+    LINE = 16,           /* floats of a splat line */
+    SHORT_ROW = 256,     /* rows below this length are run several at a time */
+    CACHE_FLOATS = 6144, /* tile buffers together: three quarters of a 32 KiB first-level cache */
+    TILE_MOST = 1024,
+    TILE_LEAST = 128,
+    THREAD_WORK = 16384 /* element operations below which a second thread costs more than it gives */
 };
 
 typedef struct fused {
     sg_program *program;
     const sg_micro_set *micro;
-    int64_t tile;                /* most elements of a tile, a multiple of 16 */
-    int64_t rows, pieces;        /* rows of the space; pieces of each */
+    int64_t tile;         /* most elements of a tile, a multiple of 16 */
+    int64_t rows, pieces; /* rows of the space; pieces of each */
     int64_t piece, rows_a_tile, tiles;
     int32_t threads;
-    size_t scratch;              /* bytes of a thread */
-    float *numbers;              /* splat lines of number slots, by slot */
+    size_t scratch; /* bytes of a thread */
+    float *numbers; /* splat lines of number slots, by slot */
 } fused;
 
 /* ---- preparing */
@@ -128,8 +129,12 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     f->threads = work_of(program) < THREAD_WORK ? 1 : f->tiles < threads ? (int32_t)f->tiles : threads;
     f->threads = f->threads < 1 ? 1 : f->threads;
     f->scratch = scratch_bytes(f);
-    *out = (sg_kernel){.name = program->name, .launch = launch, .state = f, .release = release_fused,
-                       .workspace = (size_t)f->threads * f->scratch + sums_bytes(f), .alias = program->alias};
+    *out = (sg_kernel){.name = program->name,
+                       .launch = launch,
+                       .state = f,
+                       .release = release_fused,
+                       .workspace = (size_t)f->threads * f->scratch + sums_bytes(f),
+                       .alias = program->alias};
     return SG_OK;
 }
 
@@ -139,9 +144,9 @@ typedef struct tile_run {
     const fused *f;
     const sg_launch *launch;
     float *buffers, *lines;
-    const void **at;             /* by slot: where its tile starts */
+    const void **at; /* by slot: where its tile starts */
     intptr_t *mask;
-    int64_t begin, n;            /* elements of this tile */
+    int64_t begin, n; /* elements of this tile */
 } tile_run;
 
 static inline void splat4(float *line, const void *value)
@@ -242,7 +247,7 @@ static void load(tile_run *t, int32_t slot)
 {
     const sg_chain_slot *s = &t->f->program->slots[slot];
     if (s->view.kind == SG_VIEW_SINGLE)
-        return;                  /* once for all tiles: start_thread */
+        return; /* once for all tiles: start_thread */
     if (s->view.kind == SG_VIEW_ROWS) {
         load_rows(t, slot);
         return;
@@ -349,7 +354,8 @@ static void start_thread(tile_run *t, const fused *f, const sg_launch *launch, i
         if (p->slots[i].kind == SG_CHAIN_NUMBER) {
             t->at[i] = f->numbers + (int64_t)i * LINE;
             t->mask[i] = 0;
-        } else if (p->slots[i].kind == SG_CHAIN_INPUT && p->slots[i].loaded && p->slots[i].view.kind == SG_VIEW_SINGLE) {
+        } else if (p->slots[i].kind == SG_CHAIN_INPUT && p->slots[i].loaded &&
+                   p->slots[i].view.kind == SG_VIEW_SINGLE) {
             load_single(t, i, 0);
         }
     }
@@ -425,11 +431,12 @@ const sg_cpu_kernel sg_cpu_fused_kernels[] = {
     {&sg_op_fused, NULL, prepare},
 #define ROW(name) {&sg_op_##name, supports, prepare},
     ROW(neg) ROW(abs) ROW(sign) ROW(floor) ROW(exp) ROW(expm1) ROW(log) ROW(log1p) ROW(sqrt) ROW(rsqrt) ROW(square)
-    ROW(reciprocal) ROW(sin) ROW(cos) ROW(tanh) ROW(erf) ROW(erfc) ROW(sigmoid) ROW(log_sigmoid) ROW(softplus) ROW(relu)
-    ROW(leaky_relu) ROW(elu) ROW(clip) ROW(is_finite) ROW(logical_not) ROW(cast) ROW(stop_gradient) ROW(add) ROW(sub)
-    ROW(mul) ROW(div) ROW(pow) ROW(maximum) ROW(minimum) ROW(xlogy) ROW(equal) ROW(not_equal) ROW(less)
-    ROW(less_equal) ROW(greater) ROW(greater_equal) ROW(logical_and) ROW(logical_or) ROW(where) ROW(broadcast_like)
-    ROW(tile_axis) ROW(fill_like) ROW(uniform_like) ROW(normal_like)
+        ROW(reciprocal) ROW(sin) ROW(cos) ROW(tanh) ROW(erf) ROW(erfc) ROW(sigmoid) ROW(log_sigmoid) ROW(softplus)
+            ROW(relu) ROW(leaky_relu) ROW(elu) ROW(clip) ROW(is_finite) ROW(logical_not) ROW(cast) ROW(stop_gradient)
+                ROW(add) ROW(sub) ROW(mul) ROW(div) ROW(pow) ROW(maximum) ROW(minimum) ROW(xlogy) ROW(equal)
+                    ROW(not_equal) ROW(less) ROW(less_equal) ROW(greater) ROW(greater_equal) ROW(logical_and)
+                        ROW(logical_or) ROW(where) ROW(broadcast_like) ROW(tile_axis) ROW(fill_like) ROW(uniform_like)
+                            ROW(normal_like)
 #undef ROW
-    {0},
+                                {0},
 };

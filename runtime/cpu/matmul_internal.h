@@ -10,7 +10,7 @@ typedef struct sg_matmul_problem {
     bool a_transposed, b_transposed;
     int32_t batch_rank;
     int64_t batch_dim[SG_MAX_RANK];
-    int64_t a_step[SG_MAX_RANK], b_step[SG_MAX_RANK];   /* elements between neighbours along a batch axis; 0: broadcast */
+    int64_t a_step[SG_MAX_RANK], b_step[SG_MAX_RANK]; /* elements between neighbours along a batch axis; 0: broadcast */
 } sg_matmul_problem;
 
 sg_matmul_problem sg_matmul_describe(const sg_kernel_spec *spec);

@@ -16,18 +16,58 @@ typedef struct op_step {
     int32_t real, integer;
 } op_step;
 
-#define REAL(name, micro) {&sg_op_##name, SG_MICRO_##micro, NONE}
-#define BOTH(name, micro) {&sg_op_##name, SG_MICRO_##micro, SG_MICRO_I_##micro}
+#define REAL(name, micro)                                                                                              \
+    {                                                                                                                  \
+        &sg_op_##name, SG_MICRO_##micro, NONE                                                                          \
+    }
+#define BOTH(name, micro)                                                                                              \
+    {                                                                                                                  \
+        &sg_op_##name, SG_MICRO_##micro, SG_MICRO_I_##micro                                                            \
+    }
 static const op_step op_steps[] = {
-    BOTH(neg, NEG), BOTH(abs, ABS), BOTH(sign, SIGN), REAL(floor, FLOOR), REAL(exp, EXP), REAL(expm1, EXPM1),
-    REAL(log, LOG), REAL(log1p, LOG1P), REAL(sqrt, SQRT), REAL(rsqrt, RSQRT), BOTH(square, SQUARE),
-    REAL(reciprocal, RECIPROCAL), REAL(sin, SIN), REAL(cos, COS), REAL(tanh, TANH), REAL(erf, ERF), REAL(erfc, ERFC),
-    REAL(sigmoid, SIGMOID), REAL(log_sigmoid, LOG_SIGMOID), REAL(softplus, SOFTPLUS), BOTH(relu, RELU),
-    REAL(leaky_relu, LEAKY_RELU), REAL(elu, ELU), REAL(clip, CLIP), REAL(is_finite, IS_FINITE),
-    REAL(logical_not, LOGICAL_NOT), BOTH(add, ADD), BOTH(sub, SUB), BOTH(mul, MUL), REAL(div, DIV), REAL(pow, POW),
-    BOTH(maximum, MAXIMUM), BOTH(minimum, MINIMUM), REAL(xlogy, XLOGY), BOTH(equal, EQUAL), BOTH(not_equal, NOT_EQUAL),
-    BOTH(less, LESS), BOTH(less_equal, LESS_EQUAL), BOTH(greater, GREATER), BOTH(greater_equal, GREATER_EQUAL),
-    REAL(logical_and, LOGICAL_AND), REAL(logical_or, LOGICAL_OR), BOTH(where, WHERE),
+    BOTH(neg, NEG),
+    BOTH(abs, ABS),
+    BOTH(sign, SIGN),
+    REAL(floor, FLOOR),
+    REAL(exp, EXP),
+    REAL(expm1, EXPM1),
+    REAL(log, LOG),
+    REAL(log1p, LOG1P),
+    REAL(sqrt, SQRT),
+    REAL(rsqrt, RSQRT),
+    BOTH(square, SQUARE),
+    REAL(reciprocal, RECIPROCAL),
+    REAL(sin, SIN),
+    REAL(cos, COS),
+    REAL(tanh, TANH),
+    REAL(erf, ERF),
+    REAL(erfc, ERFC),
+    REAL(sigmoid, SIGMOID),
+    REAL(log_sigmoid, LOG_SIGMOID),
+    REAL(softplus, SOFTPLUS),
+    BOTH(relu, RELU),
+    REAL(leaky_relu, LEAKY_RELU),
+    REAL(elu, ELU),
+    REAL(clip, CLIP),
+    REAL(is_finite, IS_FINITE),
+    REAL(logical_not, LOGICAL_NOT),
+    BOTH(add, ADD),
+    BOTH(sub, SUB),
+    BOTH(mul, MUL),
+    REAL(div, DIV),
+    REAL(pow, POW),
+    BOTH(maximum, MAXIMUM),
+    BOTH(minimum, MINIMUM),
+    REAL(xlogy, XLOGY),
+    BOTH(equal, EQUAL),
+    BOTH(not_equal, NOT_EQUAL),
+    BOTH(less, LESS),
+    BOTH(less_equal, LESS_EQUAL),
+    BOTH(greater, GREATER),
+    BOTH(greater_equal, GREATER_EQUAL),
+    REAL(logical_and, LOGICAL_AND),
+    REAL(logical_or, LOGICAL_OR),
+    BOTH(where, WHERE),
 };
 
 static bool is_view(const sg_op *op)
@@ -172,7 +212,7 @@ typedef struct unit {
     const sg_attr *attr;
     int32_t n_in;
     const int32_t *in;
-    const sg_shape *shape;       /* of the output */
+    const sg_shape *shape; /* of the output */
     sg_dtype dtype;
 } unit;
 
@@ -289,7 +329,7 @@ static bool compile_node(builder *b, sg_graph *body, const sg_node *node, int32_
     if (node->op->flags & SG_OP_LEAF)
         return (slot_of[node->out] = input_slot(b, (*next_input)++, shape, dtype)) != NONE;
     if (node->op == &sg_op_sum)
-        return true;             /* stands at the end of a chain: handled with the results */
+        return true; /* stands at the end of a chain: handled with the results */
     int32_t in[3] = {NONE, NONE, NONE};
     if (node->n_in > 3)
         return bad_chain(b, node->op) != NONE;

@@ -25,14 +25,14 @@ typedef struct sg_chain_slot {
     sg_chain_slot_kind kind;
     sg_dtype dtype;
     sg_shape shape;
-    int64_t stride[SG_MAX_RANK];  /* of an input, by axis of `shape` */
-    sg_chain_view view;                /* of an input, over the iteration space */
+    int64_t stride[SG_MAX_RANK]; /* of an input, by axis of `shape` */
+    sg_chain_view view;          /* of an input, over the iteration space */
     int32_t input;               /* operand of the node */
     double number;
-    int32_t last_use;            /* instruction index */
-    int32_t buffer;              /* tile buffer, or -1 */
-    int32_t output;              /* node output that the instruction writes directly, or -1 */
-    bool loaded;                 /* while compiling: an instruction before loads it */
+    int32_t last_use; /* instruction index */
+    int32_t buffer;   /* tile buffer, or -1 */
+    int32_t output;   /* node output that the instruction writes directly, or -1 */
+    bool loaded;      /* while compiling: an instruction before loads it */
 } sg_chain_slot;
 
 /* Micro-operations and, above them, what needs more than pointers. */
@@ -40,9 +40,9 @@ enum { SG_CHAIN_LOAD = SG_MICRO_COUNT, SG_CHAIN_UNIFORM, SG_CHAIN_NORMAL };
 
 typedef struct sg_chain_step {
     int32_t op;
-    int32_t dst, src[3];         /* slots */
+    int32_t dst, src[3]; /* slots */
     float imm[2];
-    uint64_t stream;             /* draws: stream, and the input that holds seed and step */
+    uint64_t stream; /* draws: stream, and the input that holds seed and step */
     int32_t rng;
 } sg_chain_step;
 
@@ -54,15 +54,15 @@ typedef struct sg_chain_leaving {
 
 typedef struct sg_program {
     sg_shape space;
-    int64_t count;               /* elements of the space */
-    int64_t row;                 /* elements of a row: what row sums add up, or the longest stretch without a seam */
-    int64_t empty_rows;          /* row sums of a space without elements: how many zeros */
+    int64_t count;      /* elements of the space */
+    int64_t row;        /* elements of a row: what row sums add up, or the longest stretch without a seam */
+    int64_t empty_rows; /* row sums of a space without elements: how many zeros */
     int32_t n_slots, n_steps, n_leaving, n_sums, n_buffers, n_in, n_out;
     int32_t cap_slots, cap_steps, cap_leaving;
     sg_chain_slot *slots;
     sg_chain_step *steps;
     sg_chain_leaving *leaving;
-    int32_t *alias;              /* n_out entries */
+    int32_t *alias; /* n_out entries */
     char name[40];
 } sg_program;
 

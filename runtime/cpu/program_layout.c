@@ -117,7 +117,7 @@ static void find_aliases(sg_program *p)
     for (int32_t j = 0; j < p->n_out; j++)
         p->alias[j] = -1;
     if (p->n_sums > 0)
-        return;                  /* a sum's memory is smaller, and rows may be read again after another row's sum */
+        return; /* a sum's memory is smaller, and rows may be read again after another row's sum */
     for (int32_t i = 0; i < p->n_steps; i++)
         if (p->steps[i].op != SG_CHAIN_LOAD && p->slots[p->steps[i].dst].output >= 0)
             find_alias(p, p->slots[p->steps[i].dst].output, i, 4);

@@ -83,8 +83,8 @@ static inline void fetch_row(const float *row, int n)
 /* `count` vectors of one output row stay in registers while the rows of w stream by. */
 static inline __attribute__((always_inline)) void gather_sum_block(int count, int64_t begin, int64_t end,
                                                                    const float *value, const int32_t *order,
-                                                                   const int32_t *index, const float *w,
-                                                                   int64_t stride, float *out)
+                                                                   const int32_t *index, const float *w, int64_t stride,
+                                                                   float *out)
 {
     vec acc[8];
     for (int i = 0; i < count; i++)

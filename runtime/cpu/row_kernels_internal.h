@@ -10,11 +10,11 @@
 /* Coefficients of one Adam step, see adam.c. */
 typedef struct sg_adam_step {
     float beta1, one_beta1, beta2, one_beta2;
-    float rate;                  /* lr / (1 - beta1^t) */
-    float scale;                 /* 1 / sqrt(1 - beta2^t) */
+    float rate;  /* lr / (1 - beta1^t) */
+    float scale; /* 1 / sqrt(1 - beta2^t) */
     float eps;
-    float decay;                 /* lr * weight decay if decoupled, else 0 */
-    float l2;                    /* weight decay if not decoupled, else 0 */
+    float decay; /* lr * weight decay if decoupled, else 0 */
+    float l2;    /* weight decay if not decoupled, else 0 */
 } sg_adam_step;
 
 typedef struct sg_row_kernels {
@@ -26,7 +26,7 @@ typedef struct sg_row_kernels {
                        const int32_t *index, const float *w, int64_t stride, float *out);
     float (*dot)(int64_t n, const float *a, const float *b);
     float (*sum)(int64_t n, const float *x);
-    float (*max)(int64_t n, const float *x);             /* NaN if any is, -inf if n is 0 */
+    float (*max)(int64_t n, const float *x); /* NaN if any is, -inf if n is 0 */
     /* out[i] = exp(x[i] - shift) unless out is NULL; returns the sum. Accurate to 1 ulp, not the same on all tables. */
     float (*exp_sum)(int64_t n, const float *x, float shift, float *out);
     void (*scale)(int64_t n, float factor, float *x);

@@ -43,8 +43,8 @@ static void eval(const sg_eval_args *args)
     sg_op_csr_t_matmul.eval(&a);
     for (int k = 0; k < ADAM_INPUTS; k++)
         update[k] = k == ADAM_GRADIENT ? gradient : args->in[k];
-    a = (sg_eval_args){.attr = args->attr, .n_in = ADAM_INPUTS, .n_out = OUTPUTS, .in = update, .out = args->out,
-                       .run = args->run};
+    a = (sg_eval_args){
+        .attr = args->attr, .n_in = ADAM_INPUTS, .n_out = OUTPUTS, .in = update, .out = args->out, .run = args->run};
     sg_op_adam.eval(&a);
     sg_free(gradient.data);
 }
@@ -127,7 +127,7 @@ enum { TILE_ROWS = 16 };
 typedef struct state {
     int64_t rows, width, capacity, batch;
     sg_attr attr[ATTRS];
-    size_t scratch;              /* bytes of one thread */
+    size_t scratch; /* bytes of one thread */
 } state;
 
 typedef struct job {
@@ -149,11 +149,12 @@ static void run_tiles(void *arg, int64_t begin, int64_t end, int32_t thread)
     for (int64_t tile = begin; tile < end; tile++) {
         int64_t first = tile * TILE_ROWS, last = first + TILE_ROWS < s->rows ? first + TILE_ROWS : s->rows;
         for (int64_t row = first; row < last; row++)
-            j->rows->gather_sum(s->width, pointers[row], pointers[row + 1], in[VALUES], in[T_ORDER], in[T_ROWS], in[DENSE],
-                                s->width, gradient + (row - first) * s->width);
+            j->rows->gather_sum(s->width, pointers[row], pointers[row + 1], in[VALUES], in[T_ORDER], in[T_ROWS],
+                                in[DENSE], s->width, gradient + (row - first) * s->width);
         int64_t at = first * s->width;
-        j->rows->adam((last - first) * s->width, &j->step, (const float *)in[P] + at, gradient, (const float *)in[M] + at,
-                      (const float *)in[V] + at, (float *)out[0] + at, (float *)out[1] + at, (float *)out[2] + at);
+        j->rows->adam((last - first) * s->width, &j->step, (const float *)in[P] + at, gradient,
+                      (const float *)in[M] + at, (const float *)in[V] + at, (float *)out[0] + at, (float *)out[1] + at,
+                      (float *)out[2] + at);
     }
     sg_cpu_restore_subnormals(mode);
 }
@@ -161,8 +162,8 @@ static void run_tiles(void *arg, int64_t begin, int64_t end, int32_t thread)
 static bool launch(const sg_launch *l, sg_error *err)
 {
     const state *s = l->state;
-    sg_csr_arrays arrays = {s->capacity, s->rows, s->batch, l->in[T_INDPTR], l->in[T_ROWS], l->in[T_ORDER], "t_indptr",
-                            "t_rows"};
+    sg_csr_arrays arrays = {s->capacity,   s->rows,        s->batch,   l->in[T_INDPTR],
+                            l->in[T_ROWS], l->in[T_ORDER], "t_indptr", "t_rows"};
     if (!sg_cpu_csr_check(&arrays, err))
         return false;
     job j = {s, l, sg_row_kernels_best(),
@@ -185,7 +186,11 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     for (int k = 0; k < ATTRS; k++)
         s->attr[k] = spec->attr[k];
     s->scratch = sg_cpu_line((size_t)(TILE_ROWS * s->width) * sizeof(float));
-    *out = (sg_kernel){.name = "sparse adam", .launch = launch, .state = s, .release = sg_free, .alias = alias,
+    *out = (sg_kernel){.name = "sparse adam",
+                       .launch = launch,
+                       .state = s,
+                       .release = sg_free,
+                       .alias = alias,
                        .workspace = s->scratch * (size_t)spec->threads};
     return SG_OK;
 }
