@@ -175,7 +175,8 @@ static void later_sources_win(void **state)
     setenv("SEALGRAPH_TRAIN_BATCH", "4", 1);
     setenv("SEALGRAPH_TRAIN_EPOCHS", "4", 1);
     setenv("SEALGRAPH_THREADS", "4", 1);
-    const sg_setting sets[] = {{"--set", "train.epochs", "1"}, {"--set", "train.epochs", "5"}, {"--set", "threads", "5"}};
+    const sg_setting sets[] = {
+        {"--set", "train.epochs", "1"}, {"--set", "train.epochs", "5"}, {"--set", "threads", "5"}};
     const sg_setting flags[] = {{"--threads", "threads", "6"}};
     sg_config *config = load(path_of("file.yml"), sets, 3, flags, 1);
     const sg_train_config *v = sg_config_values(config);
@@ -247,8 +248,10 @@ static void settings_name_themselves(void **state)
 static void lists_on_the_command_line(void **state)
 {
     (void)state;
-    const sg_setting sets[] = {{"--set", "model.hidden", "[16, 8]"}, {"--set", "model.dropout", "0.5,0.25"},
-                               {"--train", "data.train", "a.arff, b.arff"}, {"--set", "data.test", "[]"}};
+    const sg_setting sets[] = {{"--set", "model.hidden", "[16, 8]"},
+                               {"--set", "model.dropout", "0.5,0.25"},
+                               {"--train", "data.train", "a.arff, b.arff"},
+                               {"--set", "data.test", "[]"}};
     sg_config *config = load(NULL, sets, 4, NULL, 0);
     const sg_train_config *v = sg_config_values(config);
     assert_int_equal(v->model.hidden.count, 2);
@@ -309,7 +312,7 @@ static int make_folder(void **state)
 static int remove_folder(void **state)
 {
     (void)state;
-    static const char *const names[] = {"base.yml", "file.yml", "one.yml",  "two.yml",
+    static const char *const names[] = {"base.yml", "file.yml", "one.yml", "two.yml",
                                         "self.yml", "lost.yml", "bad.yml", "child.yml"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         unlink(path_of(names[i]));

@@ -318,7 +318,8 @@ static void broken_models_are_refused(void **state)
     assert_int_equal(o.code, 0);
     release(&o);
     char command[512];
-    snprintf(command, sizeof command, "cd %s && cp -r whole/model cut && truncate -s 100 cut/model.safetensors", folder);
+    snprintf(command, sizeof command, "cd %s && cp -r whole/model cut && truncate -s 100 cut/model.safetensors",
+             folder);
     assert_int_equal(system(command), 0);
     fails("model info cut", 3, "model.safetensors");
     fails("eval cut toy.arff", 3, "model.safetensors");

@@ -18,8 +18,13 @@ static sg_status same_shape(const sg_infer_args *a)
     return SG_OK;
 }
 
-static const sg_op plus = {.name = "plus", .summary = "a + b", .n_in = 2, .n_out = 1,
-                           .flags = SG_OP_ELEMENTWISE | SG_OP_COMMUTATIVE, .linear = 3, .infer = same_shape};
+static const sg_op plus = {.name = "plus",
+                           .summary = "a + b",
+                           .n_in = 2,
+                           .n_out = 1,
+                           .flags = SG_OP_ELEMENTWISE | SG_OP_COMMUTATIVE,
+                           .linear = 3,
+                           .infer = same_shape};
 static const sg_op twice = {.name = "twice", .summary = "2 a", .n_in = 1, .n_out = 1, .infer = same_shape};
 
 static sg_value add(sg_value a, sg_value b)
@@ -121,7 +126,7 @@ static void assignment_makes_versions(void **state)
     sg_effect_at(g, 0, &entry, &value);
     assert_string_equal(sg_store_at(s, entry)->name, "net/w");
     assert_int_equal(value, w1.id);
-    sg_assign(w0, w1);                                   /* w0 is no longer current */
+    sg_assign(w0, w1); /* w0 is no longer current */
     assert_int_equal(sg_graph_status(g, NULL), SG_E_ARGUMENT);
     (void)n;
     sg_graph_free(g);
@@ -138,9 +143,9 @@ static void bodies_capture_values_and_entries(void **state)
     sg_value w = sg_param(root, "w", SG_SHAPE(3), sg_init_zeros());
     sg_graph *outer = sg_body_new(g), *inner = sg_body_new(outer);
     sg_value carried = sg_body_state(inner, x);
-    sg_value used = add(carried, x);                     /* x is captured through both bodies */
+    sg_value used = add(carried, x); /* x is captured through both bodies */
     sg_value p = sg_param(sg_scope_in(root, inner), "w", SG_SHAPE(3), sg_init_zeros());
-    assert_false(sg_same(p, sg_capture(inner, w)));      /* the entry of the iteration, not the version at the start */
+    assert_false(sg_same(p, sg_capture(inner, w))); /* the entry of the iteration, not the version at the start */
     sg_assign(p, add(p, used));
     assert_int_equal(sg_body_entry_count(inner), 1);
     int32_t entry;
@@ -178,7 +183,7 @@ static void rewriting_drops_dead_nodes_and_replaces(void **state)
     sg_scope root = sg_scope_root(g, s);
     sg_value x = sg_input(g, "x", SG_F32, SG_SHAPE(2)), w = sg_param(root, "w", SG_SHAPE(2), sg_init_zeros());
     sg_value y = sg_named(sg_build(g, &twice, &x, 1, NULL), "doubled");
-    add(y, y);                                           /* dead */
+    add(y, y); /* dead */
     sg_result(g, "y", y);
     sg_assign(w, add(w, y));
     assert_int_equal(sg_graph_rewrite(g, to, replace_twice, NULL, NULL, NULL), SG_OK);
@@ -307,11 +312,16 @@ static void dumps_name_every_node(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_expressions_are_one_node),   cmocka_unit_test(first_error_is_kept_with_its_place),
-        cmocka_unit_test(conflicting_names_are_errors),     cmocka_unit_test(sizes_are_checked),
-        cmocka_unit_test(assignment_makes_versions),        cmocka_unit_test(bodies_capture_values_and_entries),
-        cmocka_unit_test(rewriting_drops_dead_nodes_and_replaces), cmocka_unit_test(named_dimensions_rebind_or_stay),
-        cmocka_unit_test(each_allocation_may_fail),         cmocka_unit_test(dumps_name_every_node),
+        cmocka_unit_test(equal_expressions_are_one_node),
+        cmocka_unit_test(first_error_is_kept_with_its_place),
+        cmocka_unit_test(conflicting_names_are_errors),
+        cmocka_unit_test(sizes_are_checked),
+        cmocka_unit_test(assignment_makes_versions),
+        cmocka_unit_test(bodies_capture_values_and_entries),
+        cmocka_unit_test(rewriting_drops_dead_nodes_and_replaces),
+        cmocka_unit_test(named_dimensions_rebind_or_stay),
+        cmocka_unit_test(each_allocation_may_fail),
+        cmocka_unit_test(dumps_name_every_node),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,10 +19,24 @@ typedef struct named_unary {
     sg_value (*build)(sg_value);
 } named_unary;
 static const named_unary unary[] = {
-    {"neg", sg_neg}, {"abs", sg_abs}, {"sign", sg_sign}, {"exp", sg_exp}, {"expm1", sg_expm1}, {"log", sg_log},
-    {"log1p", sg_log1p}, {"sqrt", sg_sqrt}, {"rsqrt", sg_rsqrt}, {"square", sg_square}, {"reciprocal", sg_reciprocal},
-    {"sin", sg_sin}, {"cos", sg_cos}, {"tanh", sg_tanh}, {"erf", sg_erf}, {"sigmoid", sg_sigmoid},
-    {"log_sigmoid", sg_log_sigmoid}, {"relu", sg_relu},
+    {"neg", sg_neg},
+    {"abs", sg_abs},
+    {"sign", sg_sign},
+    {"exp", sg_exp},
+    {"expm1", sg_expm1},
+    {"log", sg_log},
+    {"log1p", sg_log1p},
+    {"sqrt", sg_sqrt},
+    {"rsqrt", sg_rsqrt},
+    {"square", sg_square},
+    {"reciprocal", sg_reciprocal},
+    {"sin", sg_sin},
+    {"cos", sg_cos},
+    {"tanh", sg_tanh},
+    {"erf", sg_erf},
+    {"sigmoid", sg_sigmoid},
+    {"log_sigmoid", sg_log_sigmoid},
+    {"relu", sg_relu},
 };
 
 typedef struct named_binary {
@@ -30,8 +44,8 @@ typedef struct named_binary {
     sg_value (*build)(sg_value, sg_value);
 } named_binary;
 static const named_binary binary[] = {
-    {"add", sg_add}, {"sub", sg_sub}, {"mul", sg_mul}, {"div", sg_div}, {"pow", sg_pow}, {"maximum", sg_maximum},
-    {"minimum", sg_minimum}, {"xlogy", sg_xlogy},
+    {"add", sg_add}, {"sub", sg_sub},         {"mul", sg_mul},         {"div", sg_div},
+    {"pow", sg_pow}, {"maximum", sg_maximum}, {"minimum", sg_minimum}, {"xlogy", sg_xlogy},
 };
 
 static sg_value number(sg_value like, double value)

@@ -42,8 +42,15 @@ static void prepare(chain *c, sg_graph *from)
         c->shape[k] = *sg_shape_of(sg_value_at(c->graph, id));
         c->dtype[k] = sg_dtype_of(sg_value_at(c->graph, id));
     }
-    c->spec = (sg_kernel_spec){c->node, c->node->attr, c->node->n_in, c->node->n_out, c->shape, c->shape + c->node->n_in,
-                               c->dtype, c->dtype + c->node->n_in, 2};
+    c->spec = (sg_kernel_spec){c->node,
+                               c->node->attr,
+                               c->node->n_in,
+                               c->node->n_out,
+                               c->shape,
+                               c->shape + c->node->n_in,
+                               c->dtype,
+                               c->dtype + c->node->n_in,
+                               2};
     const sg_backend *cpu = sg_backend_cpu();
     assert_int_equal(cpu->open("cpu", 2, &c->device, &err), SG_OK);
     assert_int_equal(cpu->prepare(c->device, &c->spec, &c->kernel, &err), SG_OK);
@@ -113,7 +120,7 @@ static void test_read_after_write(void **state)
     (void)state;
     sg_graph *g = sg_graph_new();
     sg_value x = input(g, "x", SG_SHAPE(3000)), y = sg_exp(x);
-    sg_result(g, "y", y);                        /* written before x is read for the last time */
+    sg_result(g, "y", y); /* written before x is read for the last time */
     sg_result(g, "z", sg_add(sg_tanh(y), x));
     assert_int_equal(check(g), 1);
 }

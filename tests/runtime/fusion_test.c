@@ -25,7 +25,7 @@ typedef struct maker {
     sg_graph *graph;
     sg_scope scope;
     sg_shape space;
-    sg_value real[MOST], exact[MOST];    /* exact: the same number in float and double, safe to compare */
+    sg_value real[MOST], exact[MOST]; /* exact: the same number in float and double, safe to compare */
     int32_t n_real, n_exact, n_in, n_results;
     char names[MOST_INPUTS][8];
     bool draws;
@@ -60,24 +60,42 @@ static sg_value random_unary(maker *m)
 {
     sg_value x = any_real(m);
     switch (pick(m, 18)) {
-    case 0: return sg_neg(x);
-    case 1: return sg_abs(x);
-    case 2: return sg_exp(bounded(x));
-    case 3: return sg_log(sg_add_scalar(sg_square(x), 0.5));
-    case 4: return sg_tanh(x);
-    case 5: return sg_sigmoid(x);
-    case 6: return sg_softplus(x);
-    case 7: return sg_log_sigmoid(x);
-    case 8: return sg_relu(x);
-    case 9: return sg_erf(x);
-    case 10: return sg_sin(bounded(x));
-    case 11: return sg_sqrt(sg_abs(sg_add_scalar(sg_square(x), 0.1)));
-    case 12: return sg_reciprocal(sg_add_scalar(sg_square(x), 1));
-    case 13: return sg_leaky_relu(x, 0.125);
-    case 14: return sg_elu(bounded(x), 0.5);
-    case 15: return sg_expm1(bounded(x));
-    case 16: return sg_log1p(sg_square(x));
-    default: return sg_stop_gradient(sg_cos(bounded(x)));
+    case 0:
+        return sg_neg(x);
+    case 1:
+        return sg_abs(x);
+    case 2:
+        return sg_exp(bounded(x));
+    case 3:
+        return sg_log(sg_add_scalar(sg_square(x), 0.5));
+    case 4:
+        return sg_tanh(x);
+    case 5:
+        return sg_sigmoid(x);
+    case 6:
+        return sg_softplus(x);
+    case 7:
+        return sg_log_sigmoid(x);
+    case 8:
+        return sg_relu(x);
+    case 9:
+        return sg_erf(x);
+    case 10:
+        return sg_sin(bounded(x));
+    case 11:
+        return sg_sqrt(sg_abs(sg_add_scalar(sg_square(x), 0.1)));
+    case 12:
+        return sg_reciprocal(sg_add_scalar(sg_square(x), 1));
+    case 13:
+        return sg_leaky_relu(x, 0.125);
+    case 14:
+        return sg_elu(bounded(x), 0.5);
+    case 15:
+        return sg_expm1(bounded(x));
+    case 16:
+        return sg_log1p(sg_square(x));
+    default:
+        return sg_stop_gradient(sg_cos(bounded(x)));
     }
 }
 
@@ -85,18 +103,30 @@ static sg_value random_binary(maker *m)
 {
     sg_value x = bounded(any_real(m)), y = bounded(any_real(m)), a = any_exact(m), b = any_exact(m);
     switch (pick(m, 12)) {
-    case 0: return sg_add(x, y);
-    case 1: return sg_sub(x, y);
-    case 2: return sg_mul(x, y);
-    case 3: return sg_div(x, sg_add_scalar(sg_square(y), 1));
-    case 4: return sg_maximum(x, y);
-    case 5: return sg_minimum(x, y);
-    case 6: return sg_where(sg_less(a, b), x, y);
-    case 7: return sg_cast(sg_logical_and(sg_greater_equal(a, b), sg_not_equal(a, x)), SG_F32);
-    case 8: return sg_where(sg_logical_or(sg_equal(a, b), sg_is_finite(x)), x, sg_fill_like(y, 0.25));
-    case 9: return sg_add(x, sg_cast(sg_cast(sg_floor(sg_mul_scalar(a, 8)), SG_I32), SG_F32));
-    case 10: return sg_mul(x, sg_broadcast_like(sg_add_scalar(a, 1), sg_add(a, b)));
-    default: return sg_xlogy(sg_abs(x), sg_add_scalar(sg_square(y), 0.5));
+    case 0:
+        return sg_add(x, y);
+    case 1:
+        return sg_sub(x, y);
+    case 2:
+        return sg_mul(x, y);
+    case 3:
+        return sg_div(x, sg_add_scalar(sg_square(y), 1));
+    case 4:
+        return sg_maximum(x, y);
+    case 5:
+        return sg_minimum(x, y);
+    case 6:
+        return sg_where(sg_less(a, b), x, y);
+    case 7:
+        return sg_cast(sg_logical_and(sg_greater_equal(a, b), sg_not_equal(a, x)), SG_F32);
+    case 8:
+        return sg_where(sg_logical_or(sg_equal(a, b), sg_is_finite(x)), x, sg_fill_like(y, 0.25));
+    case 9:
+        return sg_add(x, sg_cast(sg_cast(sg_floor(sg_mul_scalar(a, 8)), SG_I32), SG_F32));
+    case 10:
+        return sg_mul(x, sg_broadcast_like(sg_add_scalar(a, 1), sg_add(a, b)));
+    default:
+        return sg_xlogy(sg_abs(x), sg_add_scalar(sg_square(y), 0.5));
     }
 }
 
@@ -105,10 +135,14 @@ static sg_value random_special(maker *m)
     sg_value x = any_real(m);
     int32_t rank = sg_rank_of(x);
     switch (pick(m, 4)) {
-    case 0: return rank ? sg_expand_dims(sg_mul_scalar(sg_sum(bounded(x), -1), 0.01), -1) : x;
-    case 1: return sg_mul_scalar(sg_sum_all(bounded(x)), 0.001);
-    case 2: return m->draws ? sg_bernoulli(m->scope, sg_sigmoid(any_exact(m))) : sg_square(bounded(x));
-    default: return m->draws ? sg_normal_like(m->scope, x) : sg_sign(any_exact(m));
+    case 0:
+        return rank ? sg_expand_dims(sg_mul_scalar(sg_sum(bounded(x), -1), 0.01), -1) : x;
+    case 1:
+        return sg_mul_scalar(sg_sum_all(bounded(x)), 0.001);
+    case 2:
+        return m->draws ? sg_bernoulli(m->scope, sg_sigmoid(any_exact(m))) : sg_square(bounded(x));
+    default:
+        return m->draws ? sg_normal_like(m->scope, x) : sg_sign(any_exact(m));
     }
 }
 
@@ -153,7 +187,8 @@ static void run(maker *m, const char *backend, int32_t threads, bool no_fusion, 
     sg_plan *plan = NULL;
     sg_session_options options = {sizeof options, .backend = backend, .threads = threads, .no_fusion = no_fusion};
     sg_store *store = sg_store_copy(m->scope.store, strcmp(backend, "reference") == 0 ? SG_F64 : SG_F32);
-    if (sg_session_new(&session, store, &options, &err) != SG_OK || sg_plan_new(&plan, session, m->graph, &err) != SG_OK)
+    if (sg_session_new(&session, store, &options, &err) != SG_OK ||
+        sg_plan_new(&plan, session, m->graph, &err) != SG_OK)
         fail_msg("seed %d: %s", (int)m->seed, err.text);
     for (int32_t k = 0; k < m->n_in; k++) {
         int64_t n = sg_shape_count(sg_plan_input_shape(plan, m->names[k]));
@@ -192,7 +227,8 @@ static void compare(const maker *m, const char *what, const outcome *a, const ou
             double x = a->data[k][i], y = b->data[k][i], size = fmax(1, fabs(y));
             bool same = tolerance == 0 ? memcmp(&x, &y, sizeof x) == 0 : fabs(x - y) <= tolerance * size;
             if (!same && !(isnan(x) && isnan(y)))
-                fail_msg("seed %d, %s: result %d element %lld is %.9g, not %.9g", (int)m->seed, what, k, (long long)i, x, y);
+                fail_msg("seed %d, %s: result %d element %lld is %.9g, not %.9g", (int)m->seed, what, k, (long long)i,
+                         x, y);
         }
 }
 
@@ -348,11 +384,8 @@ static void test_grouping(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_chains),
-        cmocka_unit_test(test_empty_spaces),
-        cmocka_unit_test(test_long_rows),
-        cmocka_unit_test(test_loop_bodies),
-        cmocka_unit_test(test_grouping),
+        cmocka_unit_test(test_random_chains), cmocka_unit_test(test_empty_spaces), cmocka_unit_test(test_long_rows),
+        cmocka_unit_test(test_loop_bodies),   cmocka_unit_test(test_grouping),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,8 +77,8 @@ static void invariant_nodes_leave_the_loops_that_do_not_change_them(void **state
     assert_int_equal(count_op(outer, "tanh"), 1);
     assert_int_equal(count_op(inner, "matmul"), 0);
     assert_int_equal(count_op(inner, "tanh"), 0);
-    assert_int_equal(count_op(inner, "uniform_like"), 1);      /* every iteration draws anew */
-    assert_int_equal(count_op(inner, "tile_axis"), 1);         /* spreading is free where it is used */
+    assert_int_equal(count_op(inner, "uniform_like"), 1); /* every iteration draws anew */
+    assert_int_equal(count_op(inner, "tile_axis"), 1);    /* spreading is free where it is used */
     sg_graph_free(moved);
     sg_graph_free(g);
     sg_store_free(store);
@@ -98,8 +98,10 @@ static void values_do_not_change(void **state)
     assert_int_equal(sg_reference_eval(g, &in, &feed, 1, &y, &out, 1, NULL), SG_OK);
     sg_session *session;
     sg_plan *plan;
-    assert_int_equal(sg_session_new(&session, store, &(sg_session_options){.size = sizeof(sg_session_options),
-                                                                           .backend = "reference"}, NULL), SG_OK);
+    assert_int_equal(sg_session_new(&session, store,
+                                    &(sg_session_options){.size = sizeof(sg_session_options), .backend = "reference"},
+                                    NULL),
+                     SG_OK);
     assert_int_equal(sg_plan_new(&plan, session, g, NULL), SG_OK);
     assert_int_equal(sg_plan_feed(plan, "x", x, 12, NULL), SG_OK);
     assert_int_equal(sg_plan_run(plan, NULL), SG_OK);

@@ -19,8 +19,8 @@ static const sg_micro_set *const all_sets[] = {&sg_micro_sse2, &sg_micro_avx2, &
 
 static int32_t set_count(void) { return (int32_t)sg_cpu_isa_level() + 1; }
 
-static void apply(const sg_micro_set *set, sg_micro_op op, const float *a, const float *b, const float *c, const float *imm,
-                  float *out, int64_t n)
+static void apply(const sg_micro_set *set, sg_micro_op op, const float *a, const float *b, const float *c,
+                  const float *imm, float *out, int64_t n)
 {
     const void *src[3] = {a, b ? b : a, c ? c : a};
     intptr_t mask[3] = {-1, -1, -1};
@@ -35,7 +35,7 @@ static float at(const sg_micro_set *set, sg_micro_op op, float x, float y)
         b[i] = y;
     }
     apply(set, op, a, b, b, imm, out, 33);
-    for (int i = 1; i < 33; i++)     /* full vectors and tails agree */
+    for (int i = 1; i < 33; i++) /* full vectors and tails agree */
         assert_memory_equal(&out[0], &out[i], sizeof out[0]);
     return out[0];
 }
@@ -44,12 +44,12 @@ static void test_nan_propagates(void **state)
 {
     (void)state;
     static const sg_micro_op unary[] = {
-        SG_MICRO_NEG, SG_MICRO_ABS, SG_MICRO_SIGN, SG_MICRO_FLOOR, SG_MICRO_EXP, SG_MICRO_EXPM1, SG_MICRO_LOG, SG_MICRO_LOG1P,
-        SG_MICRO_SQRT, SG_MICRO_RSQRT, SG_MICRO_SQUARE, SG_MICRO_RECIPROCAL, SG_MICRO_SIN, SG_MICRO_COS, SG_MICRO_TANH,
-        SG_MICRO_ERF, SG_MICRO_SIGMOID, SG_MICRO_LOG_SIGMOID, SG_MICRO_SOFTPLUS, SG_MICRO_RELU, SG_MICRO_LEAKY_RELU,
-        SG_MICRO_ELU, SG_MICRO_CLIP};
-    static const sg_micro_op binary[] = {SG_MICRO_ADD, SG_MICRO_SUB, SG_MICRO_MUL, SG_MICRO_DIV, SG_MICRO_MAXIMUM,
-                                         SG_MICRO_MINIMUM};
+        SG_MICRO_NEG,      SG_MICRO_ABS,   SG_MICRO_SIGN,       SG_MICRO_FLOOR, SG_MICRO_EXP,     SG_MICRO_EXPM1,
+        SG_MICRO_LOG,      SG_MICRO_LOG1P, SG_MICRO_SQRT,       SG_MICRO_RSQRT, SG_MICRO_SQUARE,  SG_MICRO_RECIPROCAL,
+        SG_MICRO_SIN,      SG_MICRO_COS,   SG_MICRO_TANH,       SG_MICRO_ERF,   SG_MICRO_SIGMOID, SG_MICRO_LOG_SIGMOID,
+        SG_MICRO_SOFTPLUS, SG_MICRO_RELU,  SG_MICRO_LEAKY_RELU, SG_MICRO_ELU,   SG_MICRO_CLIP};
+    static const sg_micro_op binary[] = {SG_MICRO_ADD, SG_MICRO_SUB,     SG_MICRO_MUL,
+                                         SG_MICRO_DIV, SG_MICRO_MAXIMUM, SG_MICRO_MINIMUM};
     for (int32_t s = 0; s < set_count(); s++) {
         for (size_t k = 0; k < sizeof unary / sizeof unary[0]; k++)
             if (!isnan(at(all_sets[s], unary[k], NAN, 0)))
@@ -62,7 +62,8 @@ static void test_nan_propagates(void **state)
         assert_true(at(all_sets[s], SG_MICRO_IS_FINITE, NAN, 0) == 0);
         assert_true(at(all_sets[s], SG_MICRO_NOT_EQUAL, NAN, NAN) == 1);
         assert_true(at(all_sets[s], SG_MICRO_EQUAL, NAN, NAN) == 0);
-        assert_true(at(all_sets[s], SG_MICRO_LESS, NAN, 1) == 0 && at(all_sets[s], SG_MICRO_GREATER_EQUAL, 1, NAN) == 0);
+        assert_true(at(all_sets[s], SG_MICRO_LESS, NAN, 1) == 0 &&
+                    at(all_sets[s], SG_MICRO_GREATER_EQUAL, 1, NAN) == 0);
     }
 }
 
@@ -109,11 +110,20 @@ static double log_sigmoid(double x) { return -softplus(-x); }
 static void test_accuracy(void **state)
 {
     (void)state;
-    static const struct { sg_micro_op op; double (*exact)(double); double low, high; } cases[] = {
-        {SG_MICRO_SOFTPLUS, softplus, -104, 30}, {SG_MICRO_SIGMOID, sigmoid, -104, 30},
-        {SG_MICRO_LOG_SIGMOID, log_sigmoid, -30, 104}, {SG_MICRO_SOFTPLUS, softplus, -1, 1},
-        {SG_MICRO_EXP, exp, -80, 80}, {SG_MICRO_LOG, log, 0.001, 10}, {SG_MICRO_TANH, tanh, -5, 5},
-        {SG_MICRO_ERF, erf, -4, 4}, {SG_MICRO_SIN, sin, -20, 20}, {SG_MICRO_EXPM1, expm1, -3, 3}};
+    static const struct {
+        sg_micro_op op;
+        double (*exact)(double);
+        double low, high;
+    } cases[] = {{SG_MICRO_SOFTPLUS, softplus, -104, 30},
+                 {SG_MICRO_SIGMOID, sigmoid, -104, 30},
+                 {SG_MICRO_LOG_SIGMOID, log_sigmoid, -30, 104},
+                 {SG_MICRO_SOFTPLUS, softplus, -1, 1},
+                 {SG_MICRO_EXP, exp, -80, 80},
+                 {SG_MICRO_LOG, log, 0.001, 10},
+                 {SG_MICRO_TANH, tanh, -5, 5},
+                 {SG_MICRO_ERF, erf, -4, 4},
+                 {SG_MICRO_SIN, sin, -20, 20},
+                 {SG_MICRO_EXPM1, expm1, -3, 3}};
     float x[999], y[999];
     for (int32_t s = 0; s < set_count(); s++)
         for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {

@@ -15,7 +15,7 @@ bool kernel_fails(sg_value y, double *const *data, char *text, size_t size);
 /* n numbers in [-1, 1), the same everywhere; and n whole numbers in [0, limit). Released by test_free_all. */
 double *test_numbers(uint64_t stream, int64_t n);
 double *test_indices(uint64_t stream, int64_t n, int64_t limit);
-double *test_array(int64_t n);           /* n zeros */
+double *test_array(int64_t n); /* n zeros */
 void test_free_all(void);
 
 #endif
