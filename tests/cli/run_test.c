@@ -346,6 +346,26 @@ static void interrupted_runs_go_on(void **state)
     fails("train " TOY "--epochs 5 -o stopped", 2, "other settings");
 }
 
+/* Needs no recipe; with one it checks both losses of it. */
+static void gradcheck_and_bench(void **state)
+{
+    (void)state;
+    succeeds("gradcheck --order 1", "task    passed");
+    json_t *checked = document("gradcheck --order 3 --set loss.name=seal-dynamic --json", 0);
+    json_t *losses = json_object_get(checked, "losses");
+    assert_true(json_is_true(json_object_get(checked, "passed")));
+    assert_int_equal(json_array_size(losses), 2);
+    assert_int_equal(json_array_size(json_object_get(json_array_get(losses, 1), "worst")), 4);
+    json_decref(checked);
+    fails("gradcheck --order 4", 2, "--order must be a whole number in [1, 3]");
+    fails("gradcheck -c absent.yml", 2, "absent.yml");
+    fails("bench step --shape moon", 2, "bibtex|delicious|eurlexev");
+    fails("train --set train.lr=nan -o nothing", 2, "train.lr expects a finite number");
+    assert_false(exists("nothing"));
+    succeeds("bench --help", "--shape");
+    succeeds("demo --help", "--json");
+}
+
 static int make_folder(void **state)
 {
     (void)state;
@@ -374,6 +394,7 @@ int main(void)
         cmocka_unit_test(equal_seeds_equal_bytes),
         cmocka_unit_test(broken_models_are_refused),
         cmocka_unit_test(interrupted_runs_go_on),
+        cmocka_unit_test(gradcheck_and_bench),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
