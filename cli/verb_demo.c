@@ -209,7 +209,8 @@ static int run(sg_cli *cli)
 {
     demo d = {.cli = cli, .generator = sg_generator_default()};
     sg_error err;
-    d.generator.noise = 0.7; /* features alone leave about a quarter of the F1 open */
+    d.generator.size = 8;
+    d.generator.noise = 1; /* features alone leave nearly half of the F1 open */
     int code = run_both(&d, &err) == SG_OK ? report(&d) : sg_cli_fail(cli, &err);
     release(&d);
     return code;
