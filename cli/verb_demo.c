@@ -7,7 +7,7 @@
 
 /* The settings of both runs; flags and --set go on top. */
 static const char recipe[] = "threads: 1\n" /* nets so small that a second thread would only wait */
-                             "data: {fractions: [0.25, 0.25, 0.5]}\n"
+                             "data: {fractions: [0.25, 0.25, 0.5], scaling: none}\n"
                              "model: {hidden: [100, 100], dropout: [0.3, 0]}\n"
                              "energy: {global: 64}\n"
                              "loss: {samples: 20, energy_weight: 1.5, n_energy: 3, n_task: 2}\n"

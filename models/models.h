@@ -260,7 +260,7 @@ typedef enum sg_task { SG_TASK_MLC } sg_task;
 #define SG_DEVICE_NAMES "cpu|reference"
 typedef enum sg_device_choice { SG_DEVICE_CPU, SG_DEVICE_REFERENCE } sg_device_choice;
 #define SG_FORMAT_NAMES "auto|arff|libsvm|xc"
-#define SG_SCALING_NAMES "none|standardise|minmax"
+#define SG_SCALING_NAMES "auto|none|standardise|minmax"
 #define SG_IMPUTE_NAMES "mean|zero|indicator"
 #define SG_LAYOUT_NAMES "auto|dense|sparse"
 #define SG_NOMINAL_NAMES "auto|binary|one-hot"
@@ -305,7 +305,7 @@ typedef enum sg_energy_method { SG_METHOD_NCE } sg_energy_method;
     X(data, split_seed, INT, "1", "[0, inf)", "split-seed", "seed of the stratified split when there is no split file")\
     X(data, fractions, REALS, "[0.6, 0.2, 0.2]", "[0, 1]", "fractions", "train, validation, test parts of data.files") \
     X(data, dev_fraction, REAL, "0.2", "(0, 1)", "dev-fraction", "part of data.train that validates if none is given") \
-    X(data, scaling, ENUM, "none", SG_SCALING_NAMES, "scaling", "scaling of numeric features, from training rows")     \
+    X(data, scaling, ENUM, "auto", SG_SCALING_NAMES, "scaling", "from training rows; auto standardises dense numbers")  \
     X(data, impute, ENUM, "mean", SG_IMPUTE_NAMES, "impute", "what replaces a missing feature")                        \
     X(data, layout, ENUM, "auto", SG_LAYOUT_NAMES, "layout", "rows in memory; auto is sparse below 10 % of non-zeros")
 
@@ -362,7 +362,8 @@ typedef struct sg_texts {
 
 #define SG_OPTION_TYPE_MAP(X)                                                                                          \
     X(BOOL, bool)                                                                                                      \
-    X(INT, int64_t) X(REAL, double) X(ENUM, int32_t) X(WORD, const char *) X(TEXT, const char *) X(PATH, const char *) \
+    X(INT, int64_t)                                                                                                    \
+    X(REAL, double) X(ENUM, int32_t) X(WORD, const char *) X(TEXT, const char *) X(PATH, const char *)                 \
         X(INTS, sg_ints) X(REALS, sg_reals) X(PATHS, sg_texts)
 typedef enum sg_option_type {
 #define X(name, type) SG_OPTION_##name,

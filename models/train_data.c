@@ -4,6 +4,17 @@
 #include "models/models.h"
 #include "serialize/serialize.h"
 
+/* Dense measurements come in any unit; flags, counts of words and their sparse rows are left as they are. */
+static sg_scaling scaling_of(int32_t choice, const sg_dataset *data)
+{
+    if (choice > 0)
+        return (sg_scaling)(choice - 1);
+    bool numeric = false;
+    for (int64_t k = 0; k < data->schema->n_columns; k++)
+        numeric |= data->schema->columns[k].kind == SG_COLUMN_NUMERIC;
+    return numeric && !data->sparse ? SG_SCALING_STANDARDISE : SG_SCALING_NONE;
+}
+
 static sg_status preprocess(sg_training_data *d, const sg_config *config, sg_error *err)
 {
     const sg_train_config *c = sg_config_values(config);
@@ -11,7 +22,7 @@ static sg_status preprocess(sg_training_data *d, const sg_config *config, sg_err
         return sg_fail(err, SG_E_DATA, "%s: no %s rows with labels", d->data->n_files ? d->data->files[0] : "data",
                        d->split.count[SG_TRAIN] ? "validation" : "training");
     SG_TRY(sg_preprocess_fit(&d->preprocess, d->data, d->split.rows[SG_TRAIN], d->split.count[SG_TRAIN],
-                             (sg_impute)c->data.impute, (sg_scaling)c->data.scaling, err));
+                             (sg_impute)c->data.impute, scaling_of(c->data.scaling, d->data), err));
     return sg_preprocess_apply(d->preprocess, d->data, err);
 }
 
