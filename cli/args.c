@@ -20,7 +20,7 @@ const sg_flag sg_common_flags[] = {
     {"quiet", 'q', NULL, NULL, "no messages"},
     {"verbose", 'v', NULL, NULL, "more messages; may be repeated"},
     {"color", 0, "WHEN", "auto|always|never", "colours; auto asks the terminal, NO_COLOR and CLICOLOR_FORCE"},
-    {"help", 'h', NULL, NULL, "explain the verb"},
+    {"help", 'h', NULL, NULL, "explain the command"},
     {NULL, 0, NULL, NULL, NULL},
 };
 
@@ -117,7 +117,7 @@ static const char *nearest_verb(const char *name)
     return g.best;
 }
 
-static bool is_family(const char *name)
+bool sg_cli_is_family(const char *name)
 {
     size_t length = strlen(name);
     for (const sg_verb *const *verb = sg_verbs; *verb; verb++)
@@ -137,7 +137,8 @@ static sg_status find_verb(int argc, char **argv, const sg_verb **out, int *used
         if (strcmp((*verb)->name, *used == 2 ? two : argv[1]) == 0)
             return SG_OK;
     }
-    if (is_family(argv[1])) {
+    *out = NULL;
+    if (sg_cli_is_family(argv[1])) {
         char names[256] = "";
         size_t length = strlen(argv[1]);
         for (const sg_verb *const *verb = sg_verbs; *verb; verb++)

@@ -3,13 +3,21 @@
 
 #include <string.h>
 
+/* The commands of one family such as data, or all of them. */
+static void list_verbs(const char *family)
+{
+    size_t length = family ? strlen(family) : 0;
+    for (const sg_verb *const *verb = sg_verbs; *verb; verb++)
+        if (!family || (strncmp((*verb)->name, family, length) == 0 && (*verb)->name[length] == ' '))
+            printf("  %-15s %s\n", (*verb)->name, (*verb)->summary);
+}
+
 static void overview(const sg_cli *cli)
 {
     const char *bold = sg_paint(cli->color_out, SG_STYLE_BOLD), *reset = sg_paint(cli->color_out, SG_STYLE_RESET);
     printf("sealgraph %s - trains structured prediction with learned losses\n\n", SG_VERSION);
     printf("%susage%s  sealgraph COMMAND [flags] [arguments]\n\n%scommands%s\n", bold, reset, bold, reset);
-    for (const sg_verb *const *verb = sg_verbs; *verb; verb++)
-        printf("  %-15s %s\n", (*verb)->name, (*verb)->summary);
+    list_verbs(NULL);
     printf("\nsealgraph COMMAND --help explains a command; sealgraph help --man writes the manual page.\n");
 }
 
@@ -57,18 +65,23 @@ int sg_help_verb(const sg_cli *cli, const sg_verb *verb)
     for (int32_t i = 0; i < sg_option_count(); i++) {
         const sg_option *option = sg_option_at(i);
         if (option->flag[0])
-            print_flag(0, option->flag, option_meta(option), option->help, NULL);
+            print_flag(0, option->flag, option_meta(option), option->help,
+                       option->type == SG_OPTION_ENUM ? option->domain : NULL);
     }
     return SG_EXIT_OK;
 }
 
 /* ---- the manual page, in mdoc(7) */
 
-/* A text line of roff: backslashes doubled, control characters at the start of a line hidden. */
+/* Text as roff: backslashes doubled, control characters at the start of a line hidden, indented lines kept as they are. */
 static void roff(const char *text)
 {
-    bool start = true;
+    bool start = true, literal = false;
     for (; *text; text++) {
+        if (start && (*text == ' ') != literal) {
+            literal = !literal;
+            fputs(literal ? ".Bd -literal -offset 0\n" : ".Ed\n", stdout);
+        }
         if (start && (*text == '.' || *text == '\''))
             fputs("\\&", stdout);
         if (*text == '\\')
@@ -79,7 +92,7 @@ static void roff(const char *text)
             fputc(*text, stdout);
         start = *text == '\n';
     }
-    fputc('\n', stdout);
+    fputs(literal ? "\n.Ed\n" : "\n", stdout);
 }
 
 static void man_flag(char letter, const char *name, const char *meta, const char *help)
@@ -179,6 +192,10 @@ static int run(sg_cli *cli)
     const sg_verb *verb = find(cli);
     if (verb)
         return sg_help_verb(cli, verb);
+    if (cli->n_arguments == 1 && sg_cli_is_family(cli->arguments[0])) {
+        list_verbs(cli->arguments[0]);
+        return SG_EXIT_OK;
+    }
     sg_fail(&err, SG_E_CONFIG, "unknown command '%s'", cli->arguments[0]);
     return sg_cli_fail(cli, &err);
 }

@@ -7,10 +7,26 @@
 
 /* One file a verb. A verb is listed here when it works. */
 #define VERBS(X)                                                                                                       \
+    X(demo)                                                                                                            \
     X(init)                                                                                                            \
     X(data_info)                                                                                                       \
-    X(data_check) X(data_convert) X(data_split) X(train) X(eval) X(predict) X(model_info) X(demo) X(graph)             \
-        X(gradcheck) X(score) X(ops) X(bench) X(config_show) X(config_schema) X(completion) X(version) X(help)
+    X(data_check)                                                                                                      \
+    X(data_convert)                                                                                                    \
+    X(data_split)                                                                                                      \
+    X(train)                                                                                                           \
+    X(eval)                                                                                                            \
+    X(predict)                                                                                                         \
+    X(score)                                                                                                           \
+    X(model_info)                                                                                                      \
+    X(graph)                                                                                                           \
+    X(gradcheck)                                                                                                       \
+    X(ops)                                                                                                             \
+    X(bench)                                                                                                           \
+    X(config_show)                                                                                                     \
+    X(config_schema)                                                                                                   \
+    X(completion)                                                                                                      \
+    X(version)                                                                                                         \
+    X(help)
 
 #define X(name) extern const sg_verb sg_verb_##name;
 VERBS(X)
@@ -86,6 +102,11 @@ int main(int argc, char **argv)
         argv[1] = "help";
     if (strcmp(argv[1], "--version") == 0)
         argv[1] = "version";
+    /* "data --help" asks about a family of commands. */
+    if (argc == 3 && sg_cli_is_family(argv[1]) && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0)) {
+        argv[2] = argv[1];
+        argv[1] = "help";
+    }
     int code = run(&cli, argc, argv);
     sg_cli_free(&cli);
     return code;

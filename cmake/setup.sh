@@ -19,13 +19,14 @@ for pair in cmake:cmake ninja:ninja-build pip3:python3-pip python3:python3 pkg-c
 done
 if [ -n "$missing" ]; then
     if [ "$(id -u)" != 0 ]; then
-        echo "sealgraph needs packages; type: sudo apt-get install -y$missing" >&2
+        echo "sealgraph needs packages; type: sudo apt-get update && sudo apt-get install -y$missing" >&2
         exit 1
     fi
     echo "installing$missing" >&2
     apt-get update -qq
     # shellcheck disable=SC2086
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
+    DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes \
+        apt-get install -y -qq --no-install-recommends $missing >/dev/null
 fi
 
 system=$(dpkg-query -W -f '${Version}' libdnnl-dev 2>/dev/null || echo 0)
