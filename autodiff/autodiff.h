@@ -53,6 +53,7 @@ typedef struct sg_gradcheck_options {
 typedef struct sg_gradcheck_result {
     bool passed;
     double worst[4]; /* largest relative error by order; [0] the adjointness <jvp u, g> - <u, vjp g> */
+    double limit[4]; /* the tolerance each is held to */
     char where[192]; /* which order and which input was worst */
 } sg_gradcheck_result;
 

@@ -266,6 +266,7 @@ sg_status sg_gradcheck(sg_value loss, const sg_value *x, double *const *at, int3
     check c = {.graph = loss.graph, .x = x, .at = at, .n = n, .evaluator = evaluator, .result = result, .excess = -1};
     configure(&c, options);
     int32_t directions = options && options->directions > 0 ? options->directions : 2;
+    memcpy(result->limit, c.tolerance, sizeof result->limit);
     result->passed = true;
     sg_status status = reserve(&c) ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory in sg_gradcheck");
     for (int32_t r = 0; r < directions && status == SG_OK; r++)

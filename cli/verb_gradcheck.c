@@ -140,13 +140,24 @@ static sg_status check(const sg_train_config *v, const char *name, const sg_grad
 
 /* ---- report */
 
-static void print_text(const sg_cli *cli, const char *name, int64_t order, const sg_gradcheck_result *r)
+static void print_table(const sg_cli *cli, const sg_table *table)
 {
-    printf("%-7s %s%s%s", name, sg_paint(cli->color_out, r->passed ? SG_STYLE_GREEN : SG_STYLE_RED),
-           r->passed ? "passed" : "FAILED", sg_paint(cli->color_out, SG_STYLE_RESET));
-    for (int64_t k = 0; k <= order; k++)
-        printf("  %s %.1e", (const char *const[]){"adjoint", "gradient", "Hessian", "third"}[k], r->worst[k]);
-    printf("%s%s\n", r->passed ? "" : "  at ", r->passed ? "" : r->where);
+    printf("%d rows, %d features, %d labels, layers at most %d wide\n", ROWS, INPUTS, LABELS, WIDTH);
+    sg_table_print(table, stdout, cli->color_out);
+}
+
+static void add_row(sg_table *t, const char *name, int64_t order, const sg_gradcheck_result *r)
+{
+    static const char *const quantity[] = {"jvp against vjp", "gradient", "Hessian product", "third derivative"};
+    for (int64_t k = 0; k <= order; k++) {
+        sg_table_cell(t, "%s", name);
+        sg_table_cell(t, "%s", quantity[k]);
+        sg_table_cell(t, "%.1e", r->worst[k]);
+        sg_table_cell(t, "%.0e", r->limit[k]);
+        sg_table_cell(t, "%s", r->worst[k] <= r->limit[k] ? "ok" : "FAILED");
+    }
+    if (!r->passed)
+        printf("%s: %s\n", name, r->where);
 }
 
 static json_t *document_of(const char *name, int64_t order, const sg_gradcheck_result *r)
@@ -157,7 +168,8 @@ static json_t *document_of(const char *name, int64_t order, const sg_gradcheck_r
     return json_pack("{s:s,s:b,s:o,s:s}", "loss", name, "passed", r->passed, "worst", worst, "where", r->where);
 }
 
-static sg_status check_all(const sg_cli *cli, const sg_config *config, json_t *rows, bool *passed, sg_error *err)
+static sg_status check_all(const sg_cli *cli, const sg_config *config, json_t *rows, sg_table *table, bool *passed,
+                           sg_error *err)
 {
     static const char *const names[] = {"task", "energy"};
     const sg_train_config *v = sg_config_values(config);
@@ -168,10 +180,8 @@ static sg_status check_all(const sg_cli *cli, const sg_config *config, json_t *r
         sg_gradcheck_result result = {0};
         SG_TRY(check(v, names[i], &options, &result, err));
         *passed = *passed && result.passed;
-        if (rows)
-            json_array_append_new(rows, document_of(names[i], order, &result));
-        else
-            print_text(cli, names[i], order, &result);
+        json_array_append_new(rows, document_of(names[i], order, &result));
+        add_row(table, names[i], order, &result);
     }
     return SG_OK;
 }
@@ -181,17 +191,22 @@ static int run(sg_cli *cli)
     sg_config *config = NULL;
     sg_error err;
     bool passed = true;
-    json_t *rows = cli->json ? json_array() : NULL;
-    sg_status status = sg_cli_config(cli, &config, &err);
+    json_t *rows = json_array();
+    sg_table *table = sg_table_new("loss|quantity|>worst error|>limit|result");
+    sg_status status = rows && table ? sg_cli_config(cli, &config, &err) : sg_fail(&err, SG_E_MEMORY, "out of memory");
     if (status == SG_OK)
-        status = check_all(cli, config, rows, &passed, &err);
-    sg_config_free(config);
-    if (status != SG_OK) {
-        json_decref(rows);
-        return sg_cli_fail(cli, &err);
-    }
+        status = check_all(cli, config, rows, table, &passed, &err);
     int code = passed ? SG_EXIT_OK : SG_EXIT_RUNTIME;
-    return rows ? sg_cli_json(json_pack("{s:b,s:o}", "passed", passed, "losses", rows), code) : code;
+    if (status != SG_OK)
+        code = sg_cli_fail(cli, &err);
+    else if (cli->json)
+        code = sg_cli_json(json_pack("{s:b,s:O}", "passed", passed, "losses", rows), code);
+    else
+        print_table(cli, table);
+    json_decref(rows);
+    sg_table_free(table);
+    sg_config_free(config);
+    return code;
 }
 
 static const sg_flag flags[] = {
