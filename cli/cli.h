@@ -74,7 +74,7 @@ struct sg_cli {
 /* ---- command line (args.c) */
 extern const sg_flag sg_common_flags[];
 unsigned sg_common_flag_group(const sg_flag *flag); /* 0: taken by all verbs */
-bool sg_cli_is_family(const char *name); /* the first word of verbs of two, like data */
+bool sg_cli_is_family(const char *name);            /* the first word of verbs of two, like data */
 bool sg_verb_takes(const sg_verb *verb, const sg_flag *common);
 sg_status sg_cli_parse(sg_cli *cli, int argc, char **argv, sg_error *err);
 void sg_cli_free(sg_cli *cli);

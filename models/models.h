@@ -363,8 +363,14 @@ typedef struct sg_texts {
 #define SG_OPTION_TYPE_MAP(X)                                                                                          \
     X(BOOL, bool)                                                                                                      \
     X(INT, int64_t)                                                                                                    \
-    X(REAL, double) X(ENUM, int32_t) X(WORD, const char *) X(TEXT, const char *) X(PATH, const char *)                 \
-        X(INTS, sg_ints) X(REALS, sg_reals) X(PATHS, sg_texts)
+    X(REAL, double)                                                                                                    \
+    X(ENUM, int32_t)                                                                                                   \
+    X(WORD, const char *)                                                                                              \
+    X(TEXT, const char *)                                                                                              \
+    X(PATH, const char *)                                                                                              \
+    X(INTS, sg_ints)                                                                                                   \
+    X(REALS, sg_reals)                                                                                                 \
+    X(PATHS, sg_texts)
 typedef enum sg_option_type {
 #define X(name, type) SG_OPTION_##name,
     SG_OPTION_TYPE_MAP(X)

@@ -195,7 +195,8 @@ static sg_status create(sgi_run *run, sg_error *err)
 /* Temporary files of sg_file_write that a killed run left behind. */
 static void sweep(const char *folder)
 {
-    static const char *const written[] = {"config.yml", "run.json", "metrics.json", "metrics.jsonl", "checkpoint.safetensors"};
+    static const char *const written[] = {"config.yml", "run.json", "metrics.json", "metrics.jsonl",
+                                          "checkpoint.safetensors"};
     DIR *entries = opendir(folder);
     for (const struct dirent *e = entries ? readdir(entries) : NULL; e; e = readdir(entries))
         for (size_t i = 0; i < sizeof written / sizeof *written; i++) {

@@ -14,17 +14,73 @@
 /* X(NAME, number of operands) */
 #define SG_MICRO_MAP(X)                                                                                                \
     X(COPY, 1)                                                                                                         \
-    X(NEG, 1) X(ABS, 1) X(SIGN, 1) X(FLOOR, 1) X(EXP, 1) X(EXPM1, 1) X(LOG, 1) X(LOG1P, 1) X(SQRT, 1) X(RSQRT, 1)      \
-        X(SQUARE, 1) X(RECIPROCAL, 1) X(SIN, 1) X(COS, 1) X(TANH, 1) X(ERF, 1) X(SIGMOID, 1) X(LOG_SIGMOID, 1)         \
-            X(SOFTPLUS, 1) X(RELU, 1) X(LEAKY_RELU, 1) X(ELU, 1) X(CLIP, 1) X(IS_FINITE, 1) X(NONZERO, 1)              \
-                X(LOGICAL_NOT, 1) X(ADD, 2) X(SUB, 2) X(MUL, 2) X(DIV, 2) X(POW, 2) X(MAXIMUM, 2) X(MINIMUM, 2)        \
-                    X(XLOGY, 2) X(EQUAL, 2) X(NOT_EQUAL, 2) X(LESS, 2) X(LESS_EQUAL, 2) X(GREATER, 2)                  \
-                        X(GREATER_EQUAL, 2) X(LOGICAL_AND, 2) X(LOGICAL_OR, 2) X(WHERE, 3) X(ERFC, 1) X(I_COPY, 1)     \
-                            X(I_NEG, 1) X(I_ABS, 1) X(I_SIGN, 1) X(I_SQUARE, 1) X(I_RELU, 1) X(I_FROM_F, 1)            \
-                                X(F_FROM_I, 1) X(I_NONZERO, 1) X(I_ADD, 2) X(I_SUB, 2) X(I_MUL, 2) X(I_MAXIMUM, 2)     \
-                                    X(I_MINIMUM, 2) X(I_EQUAL, 2) X(I_NOT_EQUAL, 2) X(I_LESS, 2) X(I_LESS_EQUAL, 2)    \
-                                        X(I_GREATER, 2) X(I_GREATER_EQUAL, 2) X(I_WHERE, 3) X(F_FROM_B, 1)             \
-                                            X(B_FROM_F, 1)
+    X(NEG, 1)                                                                                                          \
+    X(ABS, 1)                                                                                                          \
+    X(SIGN, 1)                                                                                                         \
+    X(FLOOR, 1)                                                                                                        \
+    X(EXP, 1)                                                                                                          \
+    X(EXPM1, 1)                                                                                                        \
+    X(LOG, 1)                                                                                                          \
+    X(LOG1P, 1)                                                                                                        \
+    X(SQRT, 1)                                                                                                         \
+    X(RSQRT, 1)                                                                                                        \
+    X(SQUARE, 1)                                                                                                       \
+    X(RECIPROCAL, 1)                                                                                                   \
+    X(SIN, 1)                                                                                                          \
+    X(COS, 1)                                                                                                          \
+    X(TANH, 1)                                                                                                         \
+    X(ERF, 1)                                                                                                          \
+    X(SIGMOID, 1)                                                                                                      \
+    X(LOG_SIGMOID, 1)                                                                                                  \
+    X(SOFTPLUS, 1)                                                                                                     \
+    X(RELU, 1)                                                                                                         \
+    X(LEAKY_RELU, 1)                                                                                                   \
+    X(ELU, 1)                                                                                                          \
+    X(CLIP, 1)                                                                                                         \
+    X(IS_FINITE, 1)                                                                                                    \
+    X(NONZERO, 1)                                                                                                      \
+    X(LOGICAL_NOT, 1)                                                                                                  \
+    X(ADD, 2)                                                                                                          \
+    X(SUB, 2)                                                                                                          \
+    X(MUL, 2)                                                                                                          \
+    X(DIV, 2)                                                                                                          \
+    X(POW, 2)                                                                                                          \
+    X(MAXIMUM, 2)                                                                                                      \
+    X(MINIMUM, 2)                                                                                                      \
+    X(XLOGY, 2)                                                                                                        \
+    X(EQUAL, 2)                                                                                                        \
+    X(NOT_EQUAL, 2)                                                                                                    \
+    X(LESS, 2)                                                                                                         \
+    X(LESS_EQUAL, 2)                                                                                                   \
+    X(GREATER, 2)                                                                                                      \
+    X(GREATER_EQUAL, 2)                                                                                                \
+    X(LOGICAL_AND, 2)                                                                                                  \
+    X(LOGICAL_OR, 2)                                                                                                   \
+    X(WHERE, 3)                                                                                                        \
+    X(ERFC, 1)                                                                                                         \
+    X(I_COPY, 1)                                                                                                       \
+    X(I_NEG, 1)                                                                                                        \
+    X(I_ABS, 1)                                                                                                        \
+    X(I_SIGN, 1)                                                                                                       \
+    X(I_SQUARE, 1)                                                                                                     \
+    X(I_RELU, 1)                                                                                                       \
+    X(I_FROM_F, 1)                                                                                                     \
+    X(F_FROM_I, 1)                                                                                                     \
+    X(I_NONZERO, 1)                                                                                                    \
+    X(I_ADD, 2)                                                                                                        \
+    X(I_SUB, 2)                                                                                                        \
+    X(I_MUL, 2)                                                                                                        \
+    X(I_MAXIMUM, 2)                                                                                                    \
+    X(I_MINIMUM, 2)                                                                                                    \
+    X(I_EQUAL, 2)                                                                                                      \
+    X(I_NOT_EQUAL, 2)                                                                                                  \
+    X(I_LESS, 2)                                                                                                       \
+    X(I_LESS_EQUAL, 2)                                                                                                 \
+    X(I_GREATER, 2)                                                                                                    \
+    X(I_GREATER_EQUAL, 2)                                                                                              \
+    X(I_WHERE, 3)                                                                                                      \
+    X(F_FROM_B, 1)                                                                                                     \
+    X(B_FROM_F, 1)
 
 typedef enum sg_micro_op {
 #define X(name, operands) SG_MICRO_##name,

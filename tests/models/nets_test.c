@@ -64,17 +64,20 @@ static void parameter_counts(void **state)
         int32_t layers;
         int64_t width, global, task, score;
     } rows[] = {
-        {"expr_fun", 561, 500, 4, 200, 400, 333000, 533800},   {"spo_fun", 86, 500, 4, 300, 300, 447000, 597600},
-        {"bibtex", 1836, 159, 2, 400, 200, 958800, 991000},    {"delicious", 500, 983, 2, 400, 200, 754000, 951000},
-        {"genbase", 1186, 27, 1, 400, 200, 485600, 491400},    {"eurlexev", 5000, 3993, 2, 500, 200, 4747500, 5546500},
+        {"expr_fun", 561, 500, 4, 200, 400, 333000, 533800}, {"spo_fun", 86, 500, 4, 300, 300, 447000, 597600},
+        {"bibtex", 1836, 159, 2, 400, 200, 958800, 991000},  {"delicious", 500, 983, 2, 400, 200, 754000, 951000},
+        {"genbase", 1186, 27, 1, 400, 200, 485600, 491400},  {"eurlexev", 5000, 3993, 2, 500, 200, 4747500, 5546500},
         {"cal500", 68, 174, 5, 500, 200, 1123500, 1158700},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int64_t hidden[8];
         for (int k = 0; k < rows[i].layers; k++)
             hidden[k] = rows[i].width;
-        sg_mlc_sizes sizes = {.inputs = rows[i].inputs, .labels = rows[i].labels, .layers = rows[i].layers,
-                              .hidden = hidden, .global = rows[i].global};
+        sg_mlc_sizes sizes = {.inputs = rows[i].inputs,
+                              .labels = rows[i].labels,
+                              .layers = rows[i].layers,
+                              .hidden = hidden,
+                              .global = rows[i].global};
         print_message("%s\n", rows[i].name);
         assert_int_equal(sg_mlc_task_parameters(&sizes), rows[i].task);
         assert_int_equal(sg_mlc_score_parameters(&sizes), rows[i].score);
@@ -142,9 +145,15 @@ static void nets_by_hand(void **state)
         double at[2];
         int64_t n;
     } entries[] = {
-        {"task/features/layer1/W", {0.5}, 1}, {"task/features/layer1/c", {-1}, 1}, {"task/G", {1, -2}, 2},
-        {"energy/features/layer1/W", {1}, 1}, {"energy/features/layer1/c", {0}, 1}, {"energy/b", {3, 0.5}, 2},
-        {"energy/M", {1, -1}, 2},             {"energy/m0", {0.25}, 1},             {"energy/v", {2}, 1},
+        {"task/features/layer1/W", {0.5}, 1},
+        {"task/features/layer1/c", {-1}, 1},
+        {"task/G", {1, -2}, 2},
+        {"energy/features/layer1/W", {1}, 1},
+        {"energy/features/layer1/c", {0}, 1},
+        {"energy/b", {3, 0.5}, 2},
+        {"energy/M", {1, -1}, 2},
+        {"energy/m0", {0.25}, 1},
+        {"energy/v", {2}, 1},
     };
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++)
         assert_int_equal(sg_store_set(store, entries[i].name, entries[i].at, entries[i].n, NULL), SG_OK);
@@ -161,9 +170,9 @@ static void nets_by_hand(void **state)
 enum { MOST = 24 };
 
 typedef struct variable {
-    const char *name;            /* in the file */
+    const char *name; /* in the file */
     sg_value value;
-    double *data, *tangent;      /* in our layout; tangent NULL if not differentiated */
+    double *data, *tangent; /* in our layout; tangent NULL if not differentiated */
     int64_t n;
 } variable;
 
@@ -272,7 +281,8 @@ static void set_parameters(trial *t)
         sg_error err = {0};
         if (!strchr(t->in[i].name, '.'))
             continue;
-        expect(sg_store_set(t->store, entry_name(t->in[i].name, name, sizeof name), t->in[i].data, t->in[i].n, &err), &err);
+        expect(sg_store_set(t->store, entry_name(t->in[i].name, name, sizeof name), t->in[i].data, t->in[i].n, &err),
+               &err);
         for (int32_t k = 0; k < n; k++)
             if (sg_entry_of(p[k]) == sg_store_find(t->store, name))
                 t->in[i].value = p[k];
@@ -368,7 +378,7 @@ static sg_value task_loss(trial *t, double energy_weight)
     if (energy_weight != 0)
         loss = sg_sub(loss, sg_mul_scalar(sg_mean_all(scores(t, sg_sigmoid(z))), energy_weight));
     else
-        scores(t, sg_sigmoid(z));    /* so that the file's loss-net entries exist */
+        scores(t, sg_sigmoid(z)); /* so that the file's loss-net entries exist */
     return loss;
 }
 
@@ -484,9 +494,9 @@ static void golden_trace(void **state)
         print_message("shared/golden is not there: skipped\n");
         skip();
     }
-    json_array_foreach(json_object_get(root, "cases"), i, test)
-        if (strcmp(json_string_value(json_object_get(test, "name")), "seal_dynamic_nce") == 0)
-            found = test;
+    json_array_foreach(json_object_get(root, "cases"), i,
+                       test) if (strcmp(json_string_value(json_object_get(test, "name")), "seal_dynamic_nce") == 0)
+        found = test;
     assert_non_null(found);
     trial *t = trial_new(found);
     int64_t rounds = (int64_t)golden_attr_real(found, "rounds"), steps = (int64_t)golden_attr_real(found, "n_e");
@@ -498,15 +508,17 @@ static void golden_trace(void **state)
             update(t, t->energy, energy[n], HUGE_VAL, golden_attr_real(found, "lr_energy"));
         }
         task[r] = task_loss(t, golden_attr_real(found, "w_e"));
-        norm[r] = update(t, t->task, task[r], golden_attr_real(found, "task_clip_norm"), golden_attr_real(found, "lr_task"));
+        norm[r] =
+            update(t, t->task, task[r], golden_attr_real(found, "task_clip_norm"), golden_attr_real(found, "lr_task"));
     }
     sg_error err = {0};
     expect(sg_graph_status(t->graph, &err), &err);
-    sg_store_initialise(t->store, 1);     /* moments and step counts: zero */
+    sg_store_initialise(t->store, 1); /* moments and step counts: zero */
     set_parameters(t);
     const json_t *outputs = json_object_get(found, "outputs");
     compare_value(t, "loss_net_losses", stack(energy, n), json_object_get(outputs, "loss_net_losses"), 1e-8);
-    compare_value(t, "task_net_losses", stack(task, (int32_t)rounds), json_object_get(outputs, "task_net_losses"), 1e-8);
+    compare_value(t, "task_net_losses", stack(task, (int32_t)rounds), json_object_get(outputs, "task_net_losses"),
+                  1e-8);
     compare_value(t, "task_net_gradient_norms", stack(norm, (int32_t)rounds),
                   json_object_get(outputs, "task_net_gradient_norms"), 1e-8);
     check_finals(t);
@@ -522,9 +534,16 @@ static const double dropout[] = {0.3, 0};
 
 static sg_step_options step_options(void)
 {
-    sg_step_options o = {.loss = SG_LOSS_SEAL_DYNAMIC, .batch = ROWS, .samples = 4, .n_energy = 2, .n_task = 2,
-                         .energy_weight = 0.5, .bce_weight = 1, .clip = 1};
-    o.task = (sg_mlc_sizes){.inputs = INPUTS, .labels = LABELS, .layers = 2, .hidden = hidden, .dropout = dropout, .global = 4};
+    sg_step_options o = {.loss = SG_LOSS_SEAL_DYNAMIC,
+                         .batch = ROWS,
+                         .samples = 4,
+                         .n_energy = 2,
+                         .n_task = 2,
+                         .energy_weight = 0.5,
+                         .bce_weight = 1,
+                         .clip = 1};
+    o.task = (sg_mlc_sizes){
+        .inputs = INPUTS, .labels = LABELS, .layers = 2, .hidden = hidden, .dropout = dropout, .global = 4};
     o.energy = o.task;
     o.task_adam = o.energy_adam = sg_adam_defaults(1e-4);
     return o;
@@ -551,7 +570,8 @@ static stepper stepper_new(const sg_step_options *o, const char *backend, double
     if (o->loss == SG_LOSS_SEAL_DYNAMIC)
         expect(sg_store_set(s.store, "energy/lr", (double[]){0.01}, 1, &err), &err);
     expect(sg_session_new(&s.session, s.store,
-                          &(sg_session_options){.size = sizeof(sg_session_options), .backend = backend, .threads = 1}, &err),
+                          &(sg_session_options){.size = sizeof(sg_session_options), .backend = backend, .threads = 1},
+                          &err),
            &err);
     expect(sg_plan_new(&s.plan, s.session, s.graph, &err), &err);
     return s;
@@ -588,7 +608,8 @@ static sg_batch *batch_of(const rows *r, int64_t batch, int64_t capacity, int64_
     int64_t all[ROWS];
     for (int64_t i = 0; i < ROWS; i++)
         all[i] = i;
-    expect(sg_dataset_from_arrays(&data, r->x, r->y, ROWS, INPUTS, LABELS, capacity ? SG_LAYOUT_SPARSE : SG_LAYOUT_DENSE, &err),
+    expect(sg_dataset_from_arrays(&data, r->x, r->y, ROWS, INPUTS, LABELS,
+                                  capacity ? SG_LAYOUT_SPARSE : SG_LAYOUT_DENSE, &err),
            &err);
     expect(sg_batch_new(&b, data, batch, capacity, &err), &err);
     expect(sg_dataset_batch(data, all, n, b, &err), &err);

@@ -41,7 +41,8 @@ static sg_config *configure(const char *key, const char *value)
 
 static sg_training_data *data_for(const sg_config *config)
 {
-    sg_generator g = {.rows = 150, .features = 10, .groups = 3, .size = 3, .templates = 4, .noise = 0.2, .flip = 0.1, .seed = 5};
+    sg_generator g = {
+        .rows = 150, .features = 10, .groups = 3, .size = 3, .templates = 4, .noise = 0.2, .flip = 0.1, .seed = 5};
     sg_dataset *generated;
     sg_training_data *data;
     sg_error err = {0};
@@ -51,8 +52,8 @@ static sg_training_data *data_for(const sg_config *config)
 }
 
 typedef struct ears {
-    int64_t stop_epoch, stop_step;    /* stop after this step; 0: never */
-    double first, best;               /* validation F1 */
+    int64_t stop_epoch, stop_step; /* stop after this step; 0: never */
+    double first, best;            /* validation F1 */
     bool resumed;
 } ears;
 
@@ -79,8 +80,8 @@ static outcome train_in(const char *folder, const char *key, const char *value, 
     outcome o = {.status = SG_OK};
     sg_config *config = configure(key, value);
     sg_training_data *data = data_for(config);
-    sg_train_options options = {.size = sizeof options, .folder = folder, .force = force,
-                                .listener = heard ? listen : NULL, .user = heard};
+    sg_train_options options = {
+        .size = sizeof options, .folder = folder, .force = force, .listener = heard ? listen : NULL, .user = heard};
     o.status = sg_train(config, data, &options, &o.result, &o.err);
     sg_training_data_free(data);
     sg_config_free(config);
@@ -143,7 +144,7 @@ static void same_runs(const char *a, const char *b)
     free(y);
 }
 
-static char *base, *whole;       /* folder of all runs; the undisturbed run */
+static char *base, *whole; /* folder of all runs; the undisturbed run */
 
 static char *run_folder(const char *name) { return file_in(base, name); }
 
@@ -237,7 +238,8 @@ static void order_of_run(const char *seed, const char *order_seed, char pattern[
     enum { N = 100 };
     static float x[N * 2], y[N * 2];
     sg_setting sets[] = {{"--set", "seed", seed}, {"--set", "train.order_seed", order_seed}};
-    static const char text[] = "threads: 1\nmodel: {hidden: [3]}\ntrain: {epochs: 2, batch: 1, lr: 1e-12, weight_decay: 0}\n";
+    static const char text[] =
+        "threads: 1\nmodel: {hidden: [3]}\ntrain: {epochs: 2, batch: 1, lr: 1e-12, weight_decay: 0}\n";
     sg_config *config;
     sg_dataset *data;
     sg_training_data *ready;
@@ -300,8 +302,13 @@ static void runs_in_memory_learn(void **state)
 static void run_directory(void **state)
 {
     (void)state;
-    static const char *const names[] = {"config.yml", "run.json", "metrics.jsonl", "metrics.json", "checkpoint.safetensors",
-                                        "model/model.pb", "model/model.safetensors"};
+    static const char *const names[] = {"config.yml",
+                                        "run.json",
+                                        "metrics.jsonl",
+                                        "metrics.json",
+                                        "checkpoint.safetensors",
+                                        "model/model.pb",
+                                        "model/model.safetensors"};
     finishes(whole, NULL, NULL, NULL);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!exists(whole, names[i]))
@@ -483,7 +490,7 @@ int main(void)
         cmocka_unit_test(plateau_halves_after_the_sixth),
         cmocka_unit_test(small_gains),
         cmocka_unit_test(patience_ends),
-        cmocka_unit_test(run_directory),         /* makes what the others compare with */
+        cmocka_unit_test(run_directory), /* makes what the others compare with */
         cmocka_unit_test(killed_runs_go_on),
         cmocka_unit_test(order_has_its_own_seed),
         cmocka_unit_test(runs_in_memory_learn),
