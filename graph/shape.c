@@ -58,18 +58,17 @@ bool sg_shape_equal(const sg_shape *a, const sg_shape *b)
     return true;
 }
 
+/* Sizes beside a 0 must not overflow either: strides and loop bounds are products of some of the sizes. */
 int64_t sg_shape_count(const sg_shape *shape)
 {
     int64_t count = 1;
-    bool empty = false, overflow = false;
+    bool empty = false;
     for (int32_t i = 0; i < shape->rank; i++) {
         empty |= shape->dim[i] == 0;
-        if (!overflow && !sg_mul_ok(count, shape->dim[i] ? shape->dim[i] : 1, &count))
-            overflow = true;
+        if (!sg_mul_ok(count, shape->dim[i] ? shape->dim[i] : 1, &count))
+            return -1;
     }
-    if (empty)
-        return 0;
-    return overflow ? -1 : count;
+    return empty ? 0 : count;
 }
 
 bool sg_shape_broadcast(const sg_shape *a, const sg_shape *b, sg_shape *out)

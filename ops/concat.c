@@ -13,7 +13,7 @@ static sg_status infer(const sg_infer_args *a)
         return sg_infer_fail(a, SG_E_ARGUMENT, "needs at least one input");
     sg_shape out = a->in_shape[0];
     int32_t axis;
-    SG_TRY(sg_require_axis(a, out.rank, a->attr[0].i, &axis));
+    SG_TRY(sg_require_front_axis(a, out.rank, a->attr[0].i, &axis));
     for (int32_t k = 1; k < a->n_in; k++) {
         const sg_shape *x = &a->in_shape[k];
         SG_TRY(sg_require_same_dtype(a, 0, k));

@@ -9,7 +9,7 @@ static const sg_attr_spec attrs[] = {{"axis", SG_ATTR_INT}, {"reverse", SG_ATTR_
 static sg_status infer(const sg_infer_args *a)
 {
     int32_t axis;
-    SG_TRY(sg_require_axis(a, a->in_shape[0].rank, a->attr[AXIS].i, &axis));
+    SG_TRY(sg_require_front_axis(a, a->in_shape[0].rank, a->attr[AXIS].i, &axis));
     return sg_infer_unary(a);
 }
 

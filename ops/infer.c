@@ -71,6 +71,13 @@ sg_status sg_require_axis(const sg_infer_args *args, int32_t rank, int64_t axis,
     return SG_OK;
 }
 
+sg_status sg_require_front_axis(const sg_infer_args *args, int32_t rank, int64_t axis, int32_t *out)
+{
+    if (axis < 0)
+        return sg_infer_fail(args, SG_E_ARGUMENT, "axis %lld is not counted from the front", (long long)axis);
+    return sg_require_axis(args, rank, axis, out);
+}
+
 sg_status sg_infer_same(const sg_infer_args *args)
 {
     args->out_shape[0] = args->in_shape[0];

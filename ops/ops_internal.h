@@ -42,6 +42,8 @@ sg_status sg_require_scalar(const sg_infer_args *args, int32_t input);   /* rank
 sg_status sg_broadcast_inputs(const sg_infer_args *args, sg_shape *out); /* of all inputs */
 /* Normalise an axis that may count from the end; refuses axes outside [-rank, rank). */
 sg_status sg_require_axis(const sg_infer_args *args, int32_t rank, int64_t axis, int32_t *out);
+/* The same for ops whose builders store axes counted from the front, which kernels and passes rely on. */
+sg_status sg_require_front_axis(const sg_infer_args *args, int32_t rank, int64_t axis, int32_t *out);
 
 /* -------------------------------------------------------------------------------------------- reference kernels */
 

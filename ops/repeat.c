@@ -95,8 +95,10 @@ static sg_status infer(const sg_infer_args *a)
 {
     sg_graph *body = a->attr[SG_REPEAT_BODY].graph;
     int64_t states = a->attr[SG_REPEAT_STATES].i;
+    if (!body)
+        return sg_infer_fail(a, SG_E_GRAPH, "the loop has no body");
     if (a->attr[SG_REPEAT_N].i < 1)
-        return sg_infer_fail(a, SG_E_ARGUMENT, "the number of iterations must not be negative");
+        return sg_infer_fail(a, SG_E_ARGUMENT, "the number of iterations must be positive");
     if (states < 0 || states != sg_result_count(body) || a->n_in != sg_body_input_count(body) || states > a->n_in)
         return sg_infer_fail(a, SG_E_GRAPH,
                              "the loop body has %d inputs, %d results; the node %d operands, %lld states",

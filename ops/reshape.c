@@ -16,11 +16,12 @@
 
 static const sg_attr_spec attrs[] = {{"shape", SG_ATTR_INTS}};
 
-static int32_t copied_axis(int64_t code, int32_t place)
+/* The source axis that a code names, which may lie outside the source; -1 for a code that names none. */
+static int64_t copied_axis(int64_t code, int32_t place)
 {
     if (code == 0)
         return place;
-    return code <= -2 && code != SG_RESHAPE_EMPTY ? (int32_t)(-2 - code) : -1;
+    return code <= -2 && code != SG_RESHAPE_EMPTY ? -(code + 2) : -1;
 }
 
 /* The size that -1 stands for; false if it is not a whole number. */
@@ -52,14 +53,14 @@ static sg_status infer(const sg_infer_args *a)
     int32_t open = -1;
     for (; to.rank < a->attr[0].count; to.rank++) {
         int64_t code = a->attr[0].ints[to.rank];
-        int32_t k = copied_axis(code, to.rank);
+        int64_t k = copied_axis(code, to.rank);
         to.dim[to.rank] = code == SG_RESHAPE_EMPTY ? 0 : code;
         to.name[to.rank] = NULL;
         if (k >= from->rank)
-            return sg_infer_fail(a, SG_E_SHAPE, "axis %d is to keep the size of axis %d, which does not exist", to.rank,
-                                 k);
+            return sg_infer_fail(a, SG_E_SHAPE, "axis %d is to keep the size of axis %lld, which does not exist",
+                                 to.rank, (long long)k);
         if (k >= 0) {
-            sg_shape_put(&to, to.rank, from, k);
+            sg_shape_put(&to, to.rank, from, (int32_t)k);
             copied[k] = true;
         } else if (code == -1 && open >= 0) {
             return sg_infer_fail(a, SG_E_SHAPE, "only one axis may be -1");

@@ -20,7 +20,7 @@ static sg_status check_places(const sg_infer_args *a, int64_t begin, int64_t end
 static sg_status infer(const sg_infer_args *a)
 {
     int32_t axis;
-    SG_TRY(sg_require_axis(a, a->in_shape[0].rank, a->attr[AXIS].i, &axis));
+    SG_TRY(sg_require_front_axis(a, a->in_shape[0].rank, a->attr[AXIS].i, &axis));
     sg_shape out = a->in_shape[0];
     int64_t size = out.dim[axis];
     int64_t begin = sg_slice_place(a->attr[BEGIN].i, size), end = sg_slice_place(a->attr[END].i, size);
@@ -111,7 +111,7 @@ static sg_status infer_pad(const sg_infer_args *a)
     int32_t axis;
     if (a->n_in < 1 || a->n_in > 2)
         return sg_infer_fail(a, SG_E_ARGUMENT, "needs one or two inputs");
-    SG_TRY(sg_require_axis(a, a->in_shape[0].rank, a->attr[AXIS].i, &axis));
+    SG_TRY(sg_require_front_axis(a, a->in_shape[0].rank, a->attr[AXIS].i, &axis));
     a->out_dtype[0] = a->in_dtype[0];
     if (a->n_in == 2)
         return infer_pad_like(a, axis);

@@ -22,10 +22,14 @@ static sg_status infer(const sg_infer_args *a)
     const sg_shape *x = &a->in_shape[0];
     if (!sg_dtype_is_real(a->in_dtype[0]))
         return sg_infer_fail(a, SG_E_DTYPE, "needs a real input, not %s: use sg_cast", sg_dtype_name(a->in_dtype[0]));
-    for (int64_t i = 0; i < a->attr[AXES].count; i++)
-        if (a->attr[AXES].ints[i] < 0 || a->attr[AXES].ints[i] >= x->rank)
-            return sg_infer_fail(a, SG_E_ARGUMENT, "axis %lld does not exist in an input of rank %d",
-                                 (long long)a->attr[AXES].ints[i], x->rank);
+    for (int64_t i = 0; i < a->attr[AXES].count; i++) {
+        int64_t axis = a->attr[AXES].ints[i];
+        if (axis < 0 || axis >= x->rank)
+            return sg_infer_fail(a, SG_E_ARGUMENT, "axis %lld does not exist in an input of rank %d", (long long)axis,
+                                 x->rank);
+        if (i > 0 && axis <= a->attr[AXES].ints[i - 1])
+            return sg_infer_fail(a, SG_E_ARGUMENT, "the axes are not in ascending order");
+    }
     sg_shape out = sg_shape_scalar();
     for (int32_t i = 0; i < x->rank; i++) {
         if (!is_reduced(a->attr, i)) {

@@ -12,7 +12,7 @@ static sg_status infer(const sg_infer_args *a)
     int32_t axis;
     if (x->rank == SG_MAX_RANK)
         return sg_infer_fail(a, SG_E_SHAPE, "a shape has at most %d axes", SG_MAX_RANK);
-    SG_TRY(sg_require_axis(a, x->rank + 1, a->attr[AXIS].i, &axis));
+    SG_TRY(sg_require_front_axis(a, x->rank + 1, a->attr[AXIS].i, &axis));
     if (a->attr[SIZE].i < 0)
         return sg_infer_fail(a, SG_E_ARGUMENT, "the new axis has size %lld", (long long)a->attr[SIZE].i);
     sg_shape out = {.rank = x->rank + 1};

@@ -100,7 +100,7 @@ static void sizes_are_checked(void **state)
     assert_int_equal(sg_graph_status(g, NULL), SG_E_SHAPE);
     sg_graph_free(g);
     sg_shape empty = SG_SHAPE(huge, huge, 0);
-    assert_int_equal(sg_shape_count(&empty), 0);
+    assert_int_equal(sg_shape_count(&empty), -1); /* its strides would overflow */
     g = sg_graph_new();
     assert_true(sg_is_none(sg_input(g, "x", SG_F32, SG_SHAPE(-1))));
     sg_graph_free(g);
