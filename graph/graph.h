@@ -144,7 +144,7 @@ sg_shape sg_shape_make(int32_t rank, const int64_t *dim);
 sg_shape sg_shape_scalar(void);
 sg_shape sg_shape_named(sg_shape shape, int32_t axis, const char *name); /* names one axis */
 bool sg_shape_equal(const sg_shape *a, const sg_shape *b);               /* sizes only */
-int64_t sg_shape_count(const sg_shape *shape);                           /* number of elements; -1 on overflow, of sizes beside a 0 too */
+int64_t sg_shape_count(const sg_shape *shape);                           /* elements; -1 on overflow, also beside a 0 */
 /* NumPy broadcasting of a and b; false if they do not fit. Names of dimensions are kept from either side. */
 bool sg_shape_broadcast(const sg_shape *a, const sg_shape *b, sg_shape *out);
 /* "[32, 159]" with names as "batch=32"; returns `out`. */
