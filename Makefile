@@ -6,15 +6,20 @@
 #   make bench        times of the training step and of single operators
 #   make bench-peers  the same step in JAX and PyTorch beside it (installs them under build/)
 #   make asan         the tests under the address and undefined-behaviour sanitizers
-#   make install      to PREFIX (default /usr/local)
+#   make install      the program, its manual page, the library and its headers to PREFIX (default /usr/local)
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 
-.PHONY: all setup demo test bench bench-peers asan debug format check-format install clean
+.PHONY: all setup configure everything demo test bench bench-peers asan debug format check-format install clean
 
-all: setup
+all: configure
+	@cmake --build build -j $(JOBS) --target sealgraph
+
+configure: setup
 	@cmake --preset release >build/cmake.log || { cat build/cmake.log; exit 1; }
+
+everything: configure
 	@cmake --build build -j $(JOBS)
 
 setup:
@@ -23,7 +28,7 @@ setup:
 demo: all
 	@build/sealgraph demo
 
-test: all
+test: everything
 	@ctest --test-dir build --output-on-failure -j $(JOBS)
 
 bench: all
@@ -48,7 +53,8 @@ format:
 check-format:
 	@sh cmake/format.sh --dry-run -Werror
 
-install: all
+install: configure
+	@cmake --build build -j $(JOBS) --target sealgraph libsealgraph manual
 	@cmake --install build --prefix $(PREFIX)
 
 clean:
