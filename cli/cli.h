@@ -129,7 +129,7 @@ void sg_table_free(sg_table *table);
 typedef struct sg_progress {
     enum { SG_PROGRESS_NONE, SG_PROGRESS_PLAIN, SG_PROGRESS_BAR } mode;
     const char *unit;
-    int64_t total;
+    int64_t total, first; /* `first`: done at the first update; -1 before it */
     double started, shown;
     bool drawn;
     bool color;

@@ -43,6 +43,7 @@ void sg_progress_begin(sg_progress *progress, const sg_cli *cli, const char *uni
     progress->unit = unit;
     progress->total = total;
     progress->started = progress->shown = sg_cli_clock();
+    progress->first = -1;
     progress->color = cli->color_err;
 }
 
@@ -65,10 +66,12 @@ void sg_progress_update(sg_progress *progress, int64_t done, const char *text)
     char line[256], left[32];
     double now = sg_cli_clock(), elapsed = now - progress->started;
     double interval = progress->mode == SG_PROGRESS_BAR ? BAR_SECONDS : LINE_SECONDS;
+    if (progress->first < 0)
+        progress->first = done; /* what a resumed run had done before does not count as speed */
     if (progress->mode == SG_PROGRESS_NONE || now - progress->shown < interval)
         return;
     progress->shown = now;
-    double rate = elapsed > 0 ? (double)done / elapsed : 0;
+    double rate = elapsed > 0 ? (double)(done - progress->first) / elapsed : 0;
     sg_duration(rate > 0 ? (double)(progress->total - done) / rate : 0, left, sizeof left);
     snprintf(line, sizeof line, "%lld/%lld %s  %.1f/s  eta %s  %s", (long long)done, (long long)progress->total,
              progress->unit, rate, left, text);

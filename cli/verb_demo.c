@@ -132,6 +132,20 @@ static void draw_cell(double strength, bool color)
         printf("%s ", strength > 0 ? together[level] : apart[level]);
 }
 
+/* Mean interaction of two different labels of one group, and of labels of different groups. */
+static void mean_interactions(const global_term *g, int64_t size, double *within, double *across)
+{
+    double sum[2] = {0, 0}, pairs[2] = {0, 0};
+    for (int64_t i = 0; i < g->labels; i++)
+        for (int64_t j = 0; j < i; j++) {
+            int same = i / size == j / size;
+            sum[same] += interaction(g, i, j);
+            pairs[same]++;
+        }
+    *within = pairs[1] > 0 ? sum[1] / pairs[1] : 0;
+    *across = pairs[0] > 0 ? sum[0] / pairs[0] : 0;
+}
+
 static void draw(const demo *d, const global_term *g)
 {
     enum { GROUPS = 4 };
@@ -141,11 +155,12 @@ static void draw(const demo *d, const global_term *g)
     for (int64_t i = 0; i < shown; i++)
         for (int64_t j = 0; j < shown; j++)
             largest = fmax(largest, fabs(interaction(g, i, j)));
-    printf("\nwhat the loss-net learnt about the labels (the first %lld of %lld; in each group of %lld exactly one is "
-           "on):\n"
-           "%s together, %s apart\n\n",
+    double within, across;
+    mean_interactions(g, size, &within, &across);
+    printf("\nwhat the loss-net learnt: how it scores pairs of labels, the first %lld of %lld in groups of %lld\n"
+           "%s: wanted together, %s: kept apart; mean within a group %+.3f, across groups %+.3f\n\n",
            (long long)shown, (long long)g->labels, (long long)size, d->cli->color_out ? "green" : "+ #",
-           d->cli->color_out ? "red" : "- =");
+           d->cli->color_out ? "red" : "- =", within, across);
     for (int64_t i = 0; i < shown; i++) {
         fputs("  ", stdout);
         for (int64_t j = 0; j < shown; j++) {
