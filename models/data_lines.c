@@ -3,6 +3,7 @@
  * here, with its place. */
 #include "models/data_internal.h"
 
+#include <errno.h>
 #include <string.h>
 #include <utf8proc.h>
 #include <zlib.h>
@@ -35,7 +36,7 @@ static sg_status read_failed(sg_lines *lines, sg_error *err)
                           "the compressed file is truncated: it ends in the middle of its data");
     if (code == Z_DATA_ERROR)
         return sg_fail_at(err, SG_E_DATA, lines->path, 0, 0, "the compressed file is damaged (%s)", message);
-    return sg_fail_at(err, SG_E_IO, lines->path, 0, 0, "cannot read: %s", message);
+    return sg_fail_at(err, SG_E_IO, lines->path, 0, 0, "cannot read: %s", code == Z_ERRNO ? strerror(errno) : message);
 }
 
 /* Read more bytes behind `end`; moves the unread part to the front first. */

@@ -146,6 +146,16 @@ static sg_status set_rates(sgi_run *run, sg_error *err)
     return SG_OK;
 }
 
+static sg_status diverged(const sgi_run *run, const char *name, float loss, sg_error *err)
+{
+    const char *folder = run->options->folder;
+    char kept[128] = "";
+    if (folder && run->at.epoch > 0)
+        snprintf(kept, sizeof kept, "; checkpoint.safetensors holds the end of epoch %lld", (long long)run->at.epoch);
+    return sg_fail(err, SG_E_DIVERGED, "loss '%s' is %f in epoch %lld, batch %lld: try a smaller learning rate%s", name,
+                   (double)loss, (long long)run->at.epoch + 1, (long long)run->at.step + 1, kept);
+}
+
 static sg_status one_step(sgi_run *run, sg_error *err)
 {
     static const char *names[SGI_LOSSES] = {"bce", "energy", "nce"};
@@ -159,9 +169,7 @@ static sg_status one_step(sgi_run *run, sg_error *err)
         float loss;
         SG_TRY(sgi_fetch_floats(run->plan, run->real, names[k], &loss, 1, err));
         if (!isfinite(loss))
-            return sg_fail(err, SG_E_DIVERGED, "loss '%s' is %f in epoch %lld, batch %lld; the last good state is %s",
-                           names[k], (double)loss, (long long)run->at.epoch + 1, (long long)run->at.step + 1,
-                           run->options->folder ? "checkpoint.safetensors of the epoch before" : "lost");
+            return diverged(run, names[k], loss, err);
         run->at.sums[k] += (double)loss;
     }
     run->at.step++;
