@@ -98,12 +98,6 @@ int32_t sg_node_count(const sg_graph *graph) { return graph->n_nodes; }
 const sg_node *sg_node_at(const sg_graph *graph, int32_t index) { return graph->nodes[index]; }
 int32_t sg_value_count(const sg_graph *graph) { return graph->n_values; }
 
-int32_t sg_output_index_of(sg_value v)
-{
-    const sg_node *node = sg_node_of(v);
-    return node ? v.id - node->out : -1;
-}
-
 sg_value sg_named(sg_value v, const char *name)
 {
     if (sg_is_none(v))

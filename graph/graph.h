@@ -289,7 +289,6 @@ static inline sg_value sg_value_at(sg_graph *graph, int32_t id)
     sg_value v = {graph, id};
     return v;
 }
-int32_t sg_output_index_of(sg_value v); /* which output of its node v is */
 
 /* Mark (live[node index] = true, `live` has sg_node_count entries) what the given values need. Data edges only: an
  * input that an op reads only for its shape (sg_op.shape_only) keeps its node alive only if `shapes` is true. */
