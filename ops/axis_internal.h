@@ -23,6 +23,10 @@ int64_t sg_broadcast_offset(const sg_shape *from, const sg_shape *to, int64_t fl
 /* x, reduced over `axes` (ascending), with these axes put back as size 1. */
 sg_value sg_expand_axes(sg_value x, int32_t n, const int64_t *axes);
 
+/* How many elements a sum over these axes (counted from the front) adds up: a rank-0 value of x's dtype that follows
+ * resized dimensions. */
+sg_value sg_count_axes(sg_value x, int32_t n, const int32_t *axes);
+
 extern const sg_op sg_op_reshape;
 
 /* cumsum from the end towards the front if `reverse`. */

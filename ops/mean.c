@@ -18,17 +18,21 @@ static sg_value axis_size(sg_value x, int32_t axis)
     return sg_sum_all(sg_ones_like(sg_sum_axes(x, n, others, false)));
 }
 
+sg_value sg_count_axes(sg_value x, int32_t n, const int32_t *axes)
+{
+    sg_value count = sg_number(x, 1);
+    for (int32_t i = 0; i < n; i++)
+        count = i == 0 ? axis_size(x, axes[i]) : sg_mul(count, axis_size(x, axes[i]));
+    return count;
+}
+
 static void decompose(const sg_decompose_args *a)
 {
-    sg_value x = a->in[0], count = SG_NONE;
     const sg_attr *axes = &a->node->attr[AXES];
-    int32_t list[SG_MAX_RANK];
-    for (int32_t i = 0; i < (int32_t)axes->count; i++) {
+    int32_t list[SG_MAX_RANK], n = (int32_t)axes->count;
+    for (int32_t i = 0; i < n; i++)
         list[i] = (int32_t)axes->ints[i];
-        sg_value size = axis_size(x, list[i]);
-        count = i == 0 ? size : sg_mul(count, size);
-    }
-    a->out[0] = sg_div(sg_sum_axes(x, (int32_t)axes->count, list, false), count);
+    a->out[0] = sg_div(sg_sum_axes(a->in[0], n, list, false), sg_count_axes(a->in[0], n, list));
 }
 
 static sg_status infer(const sg_infer_args *a)
@@ -52,7 +56,7 @@ const sg_op sg_op_mean = {
     .decompose = decompose,
 };
 
-static sg_value mean_axes(sg_value x, int32_t n, const int32_t *axes)
+sg_value sg_mean_axes(sg_value x, int32_t n, const int32_t *axes, bool keep)
 {
     int64_t sorted[SG_MAX_RANK];
     if (sg_is_none(x) || !sg_axes_of(x, n, axes, sorted))
@@ -60,13 +64,14 @@ static sg_value mean_axes(sg_value x, int32_t n, const int32_t *axes)
     if (n == 0)
         return x;
     sg_attr attr[] = {sg_attr_ints(sorted, n)};
-    return sg_build(x.graph, &sg_op_mean, &x, 1, attr);
+    sg_value mean = sg_build(x.graph, &sg_op_mean, &x, 1, attr);
+    return keep ? sg_expand_axes(mean, n, sorted) : mean;
 }
 
-sg_value sg_mean(sg_value x, int32_t axis) { return mean_axes(x, 1, &axis); }
+sg_value sg_mean(sg_value x, int32_t axis) { return sg_mean_axes(x, 1, &axis, false); }
 
 sg_value sg_mean_all(sg_value x)
 {
     static const int32_t all[SG_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
-    return mean_axes(x, sg_rank_of(x), all);
+    return sg_mean_axes(x, sg_rank_of(x), all, false);
 }

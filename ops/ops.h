@@ -81,6 +81,7 @@ sg_value sg_sum_axes(sg_value x, int32_t n, const int32_t *axes, bool keep); /* 
 sg_value sg_sum(sg_value x, int32_t axis);
 sg_value sg_sum_all(sg_value x);            /* rank 0 */
 sg_value sg_mean(sg_value x, int32_t axis); /* composite; empty axis: NaN */
+sg_value sg_mean_axes(sg_value x, int32_t n, const int32_t *axes, bool keep);
 sg_value sg_mean_all(sg_value x);
 sg_value sg_max(sg_value x, int32_t axis, bool keep); /* ties share the cotangent evenly; empty axis: error */
 sg_value sg_min(sg_value x, int32_t axis, bool keep);
@@ -142,6 +143,12 @@ sg_value sg_log_softmax(sg_value x, int32_t axis);
 sg_value sg_bce_with_logits(sg_value z, sg_value y); /* elementwise: softplus(z) - z y */
 sg_value sg_softmax_cross_entropy(sg_value z,
                                   sg_value target); /* z [..., C], target I32 [...] -> [...]; -1 ignores: 0 */
+
+/* ---- normalisation. Variances are biased means of squared deviations; eps is added to the variance under the root. */
+/* (x - mean) / sqrt(variance + eps) * gamma + beta, statistics over the last axes, as many as gamma and beta have (1 to 8,
+ * the same shape as these axes). Without gamma or beta (SG_NONE): factor 1, shift 0; without both: over the last axis.
+ * Further outputs of the node (sg_output_of): 1 mean, 2 1 / sqrt(variance + eps), both with the axes kept as size 1. */
+sg_value sg_layer_norm(sg_value x, sg_value gamma, sg_value beta, double eps);
 
 /* ---- random draws. Stream from the scope, step and seed from the store's entry "rng" (I32 [4]: seed low, seed high, step
  *      low, step high), element index and loop iteration: the same bits on every backend. */

@@ -223,6 +223,18 @@ BUILD(log_softmax_last, sg_log_softmax(in[0], -1))
 BUILD(log_softmax_middle, sg_log_softmax(in[0], 1))
 BUILD(cross_entropy, sg_softmax_cross_entropy(in[0], in[1]))
 
+BUILD(layer_norm_plain, sg_layer_norm(in[0], SG_NONE, SG_NONE, 1e-3))
+BUILD(layer_norm_scaled, sg_layer_norm(in[0], in[1], SG_NONE, 1e-3))
+BUILD(layer_norm_shifted, sg_layer_norm(in[0], SG_NONE, in[1], 1e-3))
+
+static void layer_norm(const op_sample *s, sg_scope scope, const sg_value *in, sg_value *out)
+{
+    (void)scope;
+    out[0] = sg_layer_norm(in[0], in[1], in[2], 1e-3);
+    for (int32_t k = 1; k < s->n_out; k++)
+        out[k] = sg_output_of(out[0], k);
+}
+
 BUILD(uniform_like, sg_uniform_like(scope, in[0]))
 BUILD(normal_like, sg_normal_like(scope, in[0]))
 BUILD(bernoulli, sg_bernoulli(scope, in[0]))
@@ -419,6 +431,16 @@ static const op_sample written[] = {
     {"softmax_cross_entropy", "", "[4]", 2, 1, {REAL(S2(4, 5), -2, 2), GIVEN_I32(S1(4), 2, 0, -1, 4)}, .build = cross_entropy},
     {"softmax_cross_entropy", "", "[2, 3]", 2, 1, {REAL(S3(2, 3, 33), -2, 2), INDEX(S2(2, 3), 0, 33)}, .build = cross_entropy},
     {"softmax_cross_entropy", "empty", "[0]", 2, 1, {REAL(S2(0, 3), -2, 2), INDEX(S1(0), 0, 3)}, .build = cross_entropy},
+    {"layer_norm", "", "[3, 5]", 3, 3, {REAL(S2(3, 5), -2, 2), REAL(S1(5), 0.5, 2), REAL(S1(5), -1, 1)}, .build = layer_norm},
+    {"layer_norm", "", "[2, 3, 33]", 3, 1, {REAL(S3(2, 3, 33), 1, 3), REAL(S1(33), 0.5, 2), REAL(S1(33), -1, 1)}, .build = layer_norm},
+    {"layer_norm", "two axes", "[2, 3, 4]", 3, 3, {REAL(S3(2, 3, 4), -2, 2), REAL(S2(3, 4), 0.5, 2), REAL(S2(3, 4), -1, 1)}, .build = layer_norm},
+    {"layer_norm", "plain", "[3, 5]", 1, 1, {REAL(S2(3, 5), -2, 2)}, .build = layer_norm_plain},
+    {"layer_norm", "scaled", "[3, 5]", 2, 1, {REAL(S2(3, 5), -2, 2), REAL(S1(5), 0.5, 2)}, .build = layer_norm_scaled},
+    {"layer_norm", "shifted", "[3, 5]", 2, 1, {REAL(S2(3, 5), -2, 2), REAL(S1(5), -1, 1)}, .build = layer_norm_shifted},
+    {"layer_norm", "one", "[3, 1]", 3, 3, {REAL(S2(3, 1), -2, 2), REAL(S1(1), 0.5, 2), REAL(S1(1), -1, 1)}, .build = layer_norm},
+    {"layer_norm", "vector", "[4]", 3, 1, {REAL(S1(4), -2, 2), REAL(S1(4), 0.5, 2), REAL(S1(4), -1, 1)}, .build = layer_norm},
+    {"layer_norm", "empty", "[0, 3]", 3, 3, {REAL(S2(0, 3), -2, 2), REAL(S1(3), 0.5, 2), REAL(S1(3), -1, 1)}, .build = layer_norm},
+    {"layer_norm", "empty rows", "[3, 0]", 3, 1, {REAL(S2(3, 0), -2, 2), REAL(S1(0), 0.5, 2), REAL(S1(0), -1, 1)}, .build = layer_norm},
     {"uniform_like", "", "[3, 33]", 1, 1, {MODEL(S2(3, 33))}, .build = uniform_like},
     {"uniform_like", "", "[0, 3]", 1, 1, {MODEL(S2(0, 3))}, .build = uniform_like},
     {"normal_like", "", "[3, 33]", 1, 1, {MODEL(S2(3, 33))}, .build = normal_like},
@@ -434,6 +456,8 @@ static const op_sample written[] = {
     {"sum", "large, last", "[301]", 1, 1, {REAL(S2(301, 257), -1, 1)}, .build = sum_last, .large = true},
     {"sum", "large, first", "[1, 257]", 1, 1, {REAL(S2(301, 257), -1, 1)}, .build = sum_first_keep, .large = true},
     {"sum", "large, all", "[]", 1, 1, {REAL(S2(301, 257), -1, 1)}, .build = sum_all, .large = true},
+    {"layer_norm", "large", "[301, 257]", 3, 3, {REAL(S2(301, 257), -2, 2), REAL(S1(257), 0.5, 2), REAL(S1(257), -1, 1)},
+     .build = layer_norm, .large = true},
     {"softmax", "large", "[301, 257]", 1, 1, {REAL(S2(301, 257), -2, 2)}, .build = softmax_last, .large = true},
     {"logsumexp", "large", "[301]", 1, 1, {REAL(S2(301, 257), -2, 2)}, .build = logsumexp_last, .large = true},
     {"softmax_cross_entropy", "large", "[301]", 2, 1, {REAL(S2(301, 257), -2, 2), INDEX(S1(301), 0, 257)},
