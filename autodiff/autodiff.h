@@ -14,6 +14,11 @@
 extern "C" {
 #endif
 
+/* Derivatives of composite operators are operators too, which a device without a kernel for them has decomposed: by the
+ * sweeps of autodiff/, lent here. Every function below does it by itself; a program that only loads and compiles graphs
+ * which hold derivatives calls it once. */
+void sg_autodiff_start(void);
+
 /* Reverse mode. d(sum_k <seed[k], y[k]>) / d wrt[i] -> grad[i], shaped like wrt[i]. Values are versions:
  * differentiating with respect to the value an entry had before sg_assign is meaningful. */
 void sg_vjp(const sg_value *y, const sg_value *seed, int32_t n_y, const sg_value *wrt, int32_t n_wrt, sg_value *grad);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "autodiff/derived_internal.h"
 #include "ops/ops.h"
 #include "ops/repeat_internal.h"
 
@@ -188,6 +189,10 @@ void sg_site_vjp(const sg_rule_site *site, sg_graph *graph)
 {
     if (site->node.op->vjp)
         call_vjp(site, graph, site->gout);
+    else if (site->node.op->vjp_op)
+        sg_derived_vjp(site, graph);
+    else if (sg_derived_is_symmetric(site->node.op))
+        sg_derived_symmetric_vjp(site, graph);
     else if (site->node.op->decompose)
         decomposed_vjp(site, graph);
     else
@@ -313,6 +318,8 @@ void sg_site_jvp(const sg_rule_site *site, sg_graph *graph)
     const sg_op *op = site->node.op;
     if (op->jvp)
         op->jvp(&(sg_jvp_args){graph, &site->node, site->in, site->out, site->gin, site->gout});
+    else if (op->jvp_op)
+        sg_derived_jvp(site, graph);
     else if (op->decompose && !(op->vjp && op->flags & SG_OP_ELEMENTWISE))
         decomposed_jvp(site, graph);
     else

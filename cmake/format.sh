@@ -1,5 +1,5 @@
 #!/bin/sh
-# clang-format over every source file; the arguments go to clang-format. Headers that are tables keep their own layout by
+# clang-format over every source file; the arguments go to clang-format, -i (in place) if there are none. Headers that are tables keep their own layout by
 # `clang-format off` inside them.
 set -eu
 cd "$(dirname "$0")/.."
@@ -8,4 +8,7 @@ if [ -z "$tool" ]; then
     echo "clang-format is missing; type: apt-get install clang-format" >&2
     exit 1
 fi
-git ls-files '*.c' '*.h' '*.inc' | xargs "$tool" "$@"
+if [ $# -eq 0 ]; then
+    set -- -i
+fi
+git ls-files --cached --others --exclude-standard '*.c' '*.h' '*.inc' | xargs "$tool" "$@"

@@ -495,6 +495,11 @@ struct sg_op {
     void (*decompose)(const sg_decompose_args *args);
     void (*eval)(const sg_eval_args *args);    /* NULL only for composites, leaves and repeat */
     sg_cost (*cost)(const sg_cost_args *args); /* NULL: 1 flop an output element; bytes of inputs and outputs */
+    /* Derivative composites: operators that stand for the derivative of this one, so that a device may have a kernel for
+     * it. They take the place of `vjp` and `jvp`; their layout is told in ops/derivative_internal.h. */
+    const sg_op *vjp_op, *jvp_op;
+    const sg_op *parent; /* of a derivative composite: the operator it differentiates */
+    uint32_t hints;      /* of a derivative composite: bit j: output j of the parent comes along, to save work */
 };
 
 /* Cost of a node by its op's rule or the default. */
@@ -548,6 +553,11 @@ typedef bool (*sg_rewrite_fn)(void *user, sg_graph *to, sg_graph *from, const sg
                               sg_value *out);
 sg_status sg_graph_rewrite(sg_graph *from, sg_graph *to, sg_rewrite_fn rewrite, void *user, int32_t *map,
                            sg_error *err);
+/* Copy what the results of `from` need into `to`, its inputs taken for values of `to`: map (sg_value_count(from) entries)
+ * comes with the ids of the inputs' images, -1 elsewhere, and receives those of all nodes copied. Results are not
+ * declared in `to`; `from` must not use a store. */
+sg_status sg_graph_inline(sg_graph *from, sg_graph *to, int32_t *map, sg_error *err);
+
 /* Inside a rewrite function: set the image of another value of `from`. A pass that makes one node of several returns true for
  * the earlier ones with outputs SG_NONE, and sets them here when it builds that node; nothing in between may use them. */
 void sg_rewrite_image(sg_graph *from, int32_t value, sg_value image);

@@ -40,7 +40,14 @@ static bool *mark_live(const sg_graph *from)
     return live;
 }
 
-static sg_status rewrite_graph(rewriting *r);
+static sg_status copy_nodes(rewriting *r);
+static sg_status carry_results(rewriting *r);
+
+static sg_status rewrite_graph(rewriting *r)
+{
+    SG_TRY(copy_nodes(r));
+    return carry_results(r);
+}
 
 /* The body of a loop node, rewritten, with its inputs bound to the mapped outer values. */
 static sg_graph *rewrite_body(rewriting *outer, sg_graph *body)
@@ -164,7 +171,7 @@ static sg_status carry_results(rewriting *r)
     return sg_graph_status(r->to, r->err);
 }
 
-static sg_status rewrite_graph(rewriting *r)
+static sg_status copy_nodes(rewriting *r)
 {
     bool *live = mark_live(r->from);
     int32_t widest = 1;
@@ -183,7 +190,7 @@ static sg_status rewrite_graph(rewriting *r)
     r->from->images = outer_images;
     sg_free(live);
     sg_free(ends);
-    return status == SG_OK ? carry_results(r) : status;
+    return status;
 }
 
 sg_status sg_graph_rewrite(sg_graph *from, sg_graph *to, sg_rewrite_fn rewrite, void *user, int32_t *map, sg_error *err)
@@ -200,4 +207,10 @@ sg_status sg_graph_rewrite(sg_graph *from, sg_graph *to, sg_rewrite_fn rewrite, 
     if (own != map)
         sg_free(own);
     return status;
+}
+
+sg_status sg_graph_inline(sg_graph *from, sg_graph *to, int32_t *map, sg_error *err)
+{
+    SG_TRY(sg_graph_status(from, err));
+    return copy_nodes(&(rewriting){from, to, NULL, NULL, map, err});
 }
