@@ -1,4 +1,4 @@
-/* harness_test.c - every check of every sample in tests/support/op_samples.c. `harness_test PATTERN` runs the tests
+/* harness_test.c - every check of every sample in ops/samples. `harness_test PATTERN` runs the tests
  * whose name matches, for example 'gradient: matmul*'. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,24 +11,24 @@
 
 #include "autodiff/autodiff.h"
 #include "ops/ops.h"
+#include "ops/samples/samples_internal.h"
 #include "runtime/runtime.h"
 #include "tests/support/graph_run.h"
-#include "tests/support/op_samples.h"
 #include "tests/support/tensor_check.h"
 
 enum { RESULTS = 32 };
 
 /* A sample built in a graph of its own, with the elements of its inputs. */
 typedef struct bench {
-    const op_sample *sample;
+    const sg_sample *sample;
     char name[256];
     sg_graph *graph;
     sg_store *store;
     sg_scope scope;
-    sg_value in[SAMPLE_INPUTS], out[SAMPLE_OUTPUTS];
-    double *feed[SAMPLE_INPUTS];
-    sg_value wrt[SAMPLE_INPUTS]; /* inputs that take part in derivatives, and their elements */
-    double *at[SAMPLE_INPUTS];
+    sg_value in[SG_SAMPLE_INPUTS], out[SG_SAMPLE_OUTPUTS];
+    double *feed[SG_SAMPLE_INPUTS];
+    sg_value wrt[SG_SAMPLE_INPUTS]; /* inputs that take part in derivatives, and their elements */
+    double *at[SG_SAMPLE_INPUTS];
     int32_t n_wrt;
 } bench;
 
@@ -36,20 +36,20 @@ static int64_t count_of(sg_value v) { return sg_shape_count(sg_shape_of(v)); }
 
 static double *new_elements(int64_t n) { return test_calloc((size_t)n + 1, sizeof(double)); }
 
-static void open_bench(bench *b, const op_sample *sample, sg_dtype real)
+static void open_bench(bench *b, const sg_sample *sample, sg_dtype real)
 {
     memset(b, 0, sizeof *b);
     b->sample = sample;
-    op_sample_name(sample, b->name, sizeof b->name);
+    sg_sample_name(sample, b->name, sizeof b->name);
     b->graph = sg_graph_new();
     b->store = sg_store_new(real);
     b->scope = sg_scope_root(b->graph, b->store);
-    op_sample_build(sample, b->scope, b->in, b->out);
+    sg_sample_build(sample, b->scope, b->in, b->out);
     sg_store_initialise(b->store, 1);
     for (int32_t k = 0; k < sample->n_in; k++) {
         b->feed[k] = new_elements(sg_shape_count(&sample->in[k].shape));
-        op_sample_fill(sample, k, b->feed[k]);
-        if (op_sample_moves(sample, k)) {
+        sg_sample_elements(sample, k, b->feed[k]);
+        if (sg_sample_moves(sample, k)) {
             b->wrt[b->n_wrt] = b->in[k];
             b->at[b->n_wrt++] = b->feed[k];
         }
@@ -145,14 +145,14 @@ static void declare_values(bench *b) { declare(b, "y", b->out, b->sample->n_out)
 
 static void declare_gradient(bench *b)
 {
-    sg_value g[SAMPLE_INPUTS];
+    sg_value g[SG_SAMPLE_INPUTS];
     sg_grad(loss_of(b), b->wrt, b->n_wrt, g);
     declare(b, "g", g, b->n_wrt);
 }
 
 static void declare_second_order(bench *b)
 {
-    sg_value v[SAMPLE_INPUTS], h[SAMPLE_INPUTS];
+    sg_value v[SG_SAMPLE_INPUTS], h[SG_SAMPLE_INPUTS];
     sg_value loss = loss_of(b);
     for (int32_t i = 0; i < b->n_wrt; i++)
         v[i] = direction(b->wrt[i], 10 + (uint64_t)i);
@@ -162,9 +162,10 @@ static void declare_second_order(bench *b)
     declare(b, "r", h, b->n_wrt);
 }
 
-static void run_on(const op_sample *sample, const char *backend, int32_t threads, void (*what)(bench *), results *out)
+static void run_on(const sg_sample *sample, const char *backend, int32_t threads, void (*what)(bench *), results *out)
 {
-    static const char *const names[SAMPLE_INPUTS] = {"x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7"};
+    static const char *const names[SG_SAMPLE_INPUTS] = {"x0", "x1", "x2",  "x3",  "x4",  "x5",  "x6",  "x7",
+                                                        "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15"};
     bench b;
     open_bench(&b, sample, strcmp(backend, "reference") == 0 ? SG_F64 : SG_F32);
     what(&b);
@@ -186,14 +187,14 @@ static void free_results(results *r)
         test_free(r->data[k]);
 }
 
-static void compare_backends(const op_sample *sample, void (*what)(bench *), double tolerance)
+static void compare_backends(const sg_sample *sample, void (*what)(bench *), double tolerance)
 {
     results want, got;
     char name[256];
     bool ok = true;
     run_on(sample, "reference", 1, what, &want);
     run_on(sample, "cpu", 1, what, &got);
-    op_sample_name(sample, name, sizeof name);
+    sg_sample_name(sample, name, sizeof name);
     for (int32_t k = 0; k < want.count; k++) {
         char label[320];
         snprintf(label, sizeof label, "%s, result %d", name, (int)k);
@@ -214,7 +215,7 @@ static void test_cpu_second_order(void **state) { compare_backends(*state, decla
 static void test_deterministic(void **state)
 {
     results first, again, threads;
-    void (*what)(bench *) = ((const op_sample *)*state)->flat ? declare_values : declare_second_order;
+    void (*what)(bench *) = ((const sg_sample *)*state)->flat ? declare_values : declare_second_order;
     run_on(*state, "cpu", 1, what, &first);
     run_on(*state, "cpu", 1, what, &again);
     run_on(*state, "cpu", 2, what, &threads);
@@ -235,7 +236,7 @@ static bool evaluate_bench(void *user, sg_graph *graph, const sg_value *x, doubl
                            const sg_value *y, double *const *out, int32_t n_y, sg_error *err)
 {
     const bench *b = user;
-    double *all[SAMPLE_INPUTS];
+    double *all[SG_SAMPLE_INPUTS];
     memcpy(all, b->feed, sizeof all);
     for (int32_t k = 0; k < b->sample->n_in; k++)
         for (int32_t i = 0; i < n_x; i++)
@@ -267,8 +268,9 @@ static void test_adjoint_and_linear(void **state)
     bench b;
     open_bench(&b, *state, SG_F64);
     int32_t n = b.n_wrt, m = n ? b.sample->n_out : 0; /* operators that read a shape only have nothing to move */
-    sg_value u[SAMPLE_INPUTS], c[SAMPLE_OUTPUTS], d[SAMPLE_OUTPUTS], e[SAMPLE_OUTPUTS], ju[SAMPLE_OUTPUTS];
-    sg_value gc[SAMPLE_INPUTS], gd[SAMPLE_INPUTS], ge[SAMPLE_INPUTS];
+    sg_value u[SG_SAMPLE_INPUTS], c[SG_SAMPLE_OUTPUTS], d[SG_SAMPLE_OUTPUTS], e[SG_SAMPLE_OUTPUTS],
+        ju[SG_SAMPLE_OUTPUTS];
+    sg_value gc[SG_SAMPLE_INPUTS], gd[SG_SAMPLE_INPUTS], ge[SG_SAMPLE_INPUTS];
     for (int32_t i = 0; i < n; i++)
         u[i] = direction(b.wrt[i], 20 + (uint64_t)i);
     for (int32_t j = 0; j < m; j++) {
@@ -298,16 +300,16 @@ static void test_adjoint_and_linear(void **state)
 }
 
 /* The descriptor's word: with flag `linear` for input k, f(2 a - 3 c) = 2 f(a) - 3 f(c), the other inputs fixed. */
-static void check_linear_input(const op_sample *sample, int32_t k)
+static void check_linear_input(const sg_sample *sample, int32_t k)
 {
     bench b;
     open_bench(&b, sample, SG_F64);
-    sg_value in[SAMPLE_INPUTS], y[3];
+    sg_value in[SG_SAMPLE_INPUTS], y[3];
     sg_value a = b.in[k], c = direction(a, 80), x[3] = {a, c, sg_sub(sg_mul_scalar(a, 2), sg_mul_scalar(c, 3))};
     for (int32_t i = 0; i < 3; i++) {
         memcpy(in, b.in, sizeof in);
         in[k] = x[i];
-        sg_value out[SAMPLE_OUTPUTS];
+        sg_value out[SG_SAMPLE_OUTPUTS];
         sample->build(sample, b.scope, in, out);
         y[i] = out[0];
     }
@@ -324,12 +326,12 @@ static void check_linear_input(const op_sample *sample, int32_t k)
 
 static void test_linear_flag(void **state)
 {
-    const op_sample *sample = *state;
+    const sg_sample *sample = *state;
     const sg_op *op = sg_op_find(sample->op);
     if (sample->n_in != op->n_in)
         return; /* one input feeds two operands: the whole is not linear in it */
     for (int32_t k = 0; k < sample->n_in; k++)
-        if (op->linear >> k & 1 && op_sample_moves(sample, k))
+        if (op->linear >> k & 1 && sg_sample_moves(sample, k))
             check_linear_input(sample, k);
 }
 
@@ -359,8 +361,8 @@ static void test_flat(void **state)
 
 static bool has_sample(const char *op, bool differentiated)
 {
-    for (int32_t i = 0; i < op_sample_count(); i++)
-        if (strcmp(op_sample_at(i)->op, op) == 0 && !(differentiated && op_sample_at(i)->flat))
+    for (int32_t i = 0; i < sg_sample_count(); i++)
+        if (strcmp(sg_sample_at(i)->op, op) == 0 && !(differentiated && sg_sample_at(i)->flat))
             return true;
     return false;
 }
@@ -416,21 +418,21 @@ static const struct check {
 };
 enum { CHECKS = sizeof checks / sizeof *checks };
 
-static struct CMUnitTest make(const char *check, CMUnitTestFunction run, const op_sample *sample)
+static struct CMUnitTest make(const char *check, CMUnitTestFunction run, const sg_sample *sample)
 {
     char name[320], what[256];
-    snprintf(name, sizeof name, "%s: %s", check, op_sample_name(sample, what, sizeof what));
+    snprintf(name, sizeof name, "%s: %s", check, sg_sample_name(sample, what, sizeof what));
     return (struct CMUnitTest){strdup(name), run, NULL, NULL, (void *)(uintptr_t)sample};
 }
 
 int main(int argc, char **argv)
 {
-    int32_t n = 0, samples = op_sample_count();
+    int32_t n = 0, samples = sg_sample_count();
     struct CMUnitTest *tests = calloc((size_t)samples * (CHECKS + 1) + 2, sizeof *tests);
     if (!tests)
         return 1;
     for (int32_t i = 0; i < samples; i++) {
-        const op_sample *s = op_sample_at(i);
+        const sg_sample *s = sg_sample_at(i);
         for (int32_t c = 0; c < CHECKS; c++)
             if ((!s->flat || checks[c].flat) && !(checks[c].cpu && s->reference_only) && !(s->large && !checks[c].cpu))
                 tests[n++] = make(checks[c].name, checks[c].run, s);

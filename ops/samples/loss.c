@@ -1,0 +1,31 @@
+/* loss.c - samples: softmax and the losses made of it. */
+#include "ops/samples/table_internal.h"
+
+BUILD(softmax_last, sg_softmax(in[0], -1))
+BUILD(softmax_first, sg_softmax(in[0], 0))
+BUILD(softmax_middle, sg_softmax(in[0], 1))
+BUILD(log_softmax_last, sg_log_softmax(in[0], -1))
+BUILD(log_softmax_middle, sg_log_softmax(in[0], 1))
+BUILD(cross_entropy, sg_softmax_cross_entropy(in[0], in[1]))
+
+/* clang-format off */
+static const sg_sample rows[] = {
+    {"softmax", "last", "[3, 5]", 1, 1, {REAL(S2(3, 5), -2, 2)}, .build = softmax_last},
+    {"softmax", "last", "[3, 33]", 1, 1, {REAL(S2(3, 33), -2, 2)}, .build = softmax_last},
+    {"softmax", "first", "[3, 4]", 1, 1, {REAL(S2(3, 4), -2, 2)}, .build = softmax_first},
+    {"softmax", "middle", "[2, 3, 4]", 1, 1, {REAL(S3(2, 3, 4), -2, 2)}, .build = softmax_middle},
+    {"softmax", "one", "[3, 1]", 1, 1, {REAL(S2(3, 1), -2, 2)}, .build = softmax_last},
+    {"softmax", "empty", "[0, 3]", 1, 1, {REAL(S2(0, 3), -2, 2)}, .build = softmax_last},
+    {"log_softmax", "last", "[3, 33]", 1, 1, {REAL(S2(3, 33), -2, 2)}, .build = log_softmax_last},
+    {"log_softmax", "middle", "[2, 3, 4]", 1, 1, {REAL(S3(2, 3, 4), -2, 2)}, .build = log_softmax_middle},
+    {"log_softmax", "empty", "[0, 3]", 1, 1, {REAL(S2(0, 3), -2, 2)}, .build = log_softmax_last},
+    {"softmax_cross_entropy", "", "[4]", 2, 1, {REAL(S2(4, 5), -2, 2), GIVEN_I32(S1(4), 2, 0, -1, 4)}, .build = cross_entropy},
+    {"softmax_cross_entropy", "", "[2, 3]", 2, 1, {REAL(S3(2, 3, 33), -2, 2), INDEX(S2(2, 3), 0, 33)}, .build = cross_entropy},
+    {"softmax_cross_entropy", "empty", "[0]", 2, 1, {REAL(S2(0, 3), -2, 2), INDEX(S1(0), 0, 3)}, .build = cross_entropy},
+    {"softmax", "large", "[301, 257]", 1, 1, {REAL(S2(301, 257), -2, 2)}, .build = softmax_last, .large = true},
+    {"softmax_cross_entropy", "large", "[301]", 2, 1, {REAL(S2(301, 257), -2, 2), INDEX(S1(301), 0, 257)},
+     .build = cross_entropy, .large = true},
+};
+/* clang-format on */
+
+const sg_sample_table sg_samples_loss = TABLE(rows);

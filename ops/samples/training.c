@@ -1,0 +1,74 @@
+/* training.c - samples: random draws, optimiser steps, loops. */
+#include "ops/samples/table_internal.h"
+
+BUILD(uniform_like, sg_uniform_like(scope, in[0]))
+BUILD(normal_like, sg_normal_like(scope, in[0]))
+BUILD(bernoulli, sg_bernoulli(scope, in[0]))
+BUILD(dropout, sg_dropout(scope, in[0], 0.3))
+
+static void rng_advance(const sg_sample *s, sg_scope scope, const sg_value *in, sg_value *out)
+{
+    (void)s, (void)in;
+    sg_rng(scope);
+    sg_rng_advance(scope);
+    out[0] = sg_rng(scope);
+}
+
+static void adam_with(sg_value *out, const sg_value *in, double weight_decay, bool decoupled)
+{
+    sg_adam_state now = {in[0], in[1], in[2]};
+    sg_adam_state next = sg_adam(now, in[3], in[4], in[5], 0.9, 0.99, 1e-3, weight_decay, decoupled);
+    out[0] = next.p;
+    out[1] = next.m;
+    out[2] = next.v;
+}
+
+static void adamw(const sg_sample *s, sg_scope scope, const sg_value *in, sg_value *out)
+{
+    (void)s, (void)scope;
+    adam_with(out, in, 0.1, true);
+}
+
+static void adam_l2(const sg_sample *s, sg_scope scope, const sg_value *in, sg_value *out)
+{
+    (void)s, (void)scope;
+    adam_with(out, in, 0.1, false);
+}
+
+/* x <- tanh(x) + w, twice: w is captured. */
+static void loop_body(void *user, sg_graph *body, const sg_value *state, sg_value *next)
+{
+    (void)body;
+    next[0] = sg_add(sg_tanh(state[0]), *(const sg_value *)user);
+}
+
+static void repeat(const sg_sample *s, sg_scope scope, const sg_value *in, sg_value *out)
+{
+    (void)s;
+    sg_value w = in[1];
+    sg_repeat(scope.graph, 2, loop_body, &w, in, 1, out, false);
+}
+
+/* clang-format off */
+#define ADAM_INPUTS(S, ...)                                                                                            \
+    REAL(S(__VA_ARGS__), -1, 1), REAL(S(__VA_ARGS__), -1, 1), REAL(S(__VA_ARGS__), 0.3, 1),                            \
+        REAL(S(__VA_ARGS__), -1, 1), REAL(S0, 0.1, 0.3), REAL(S0, 2, 3)
+
+static const sg_sample rows[] = {
+    {"uniform_like", "", "[3, 33]", 1, 1, {MODEL(S2(3, 33))}, .build = uniform_like},
+    {"uniform_like", "", "[0, 3]", 1, 1, {MODEL(S2(0, 3))}, .build = uniform_like},
+    {"normal_like", "", "[3, 33]", 1, 1, {MODEL(S2(3, 33))}, .build = normal_like},
+    {"normal_like", "", "[1]", 1, 1, {MODEL(S1(1))}, .build = normal_like},
+    {"uniform_like", "bernoulli", "[33]", 1, 1, {REAL(S1(33), 0.1, 0.9)}, .build = bernoulli, .flat = true},
+    {"uniform_like", "dropout", "[33]", 1, 1, {REAL(S1(33), -1, 1)}, .build = dropout},
+    {"rng_advance", "", "[4]", 0, 1, {{0}}, .build = rng_advance, .flat = true},
+    {"adam", "decoupled", "[3, 5]", 6, 3, {ADAM_INPUTS(S2, 3, 5)}, .build = adamw},
+    {"adam", "l2", "[33]", 6, 3, {ADAM_INPUTS(S1, 33)}, .build = adam_l2},
+    {"adam", "empty", "[0]", 6, 3, {ADAM_INPUTS(S1, 0)}, .build = adamw},
+    {"uniform_like", "large dropout", "[301, 257]", 1, 1, {REAL(S2(301, 257), -1, 1)}, .build = dropout, .large = true},
+    {"adam", "large", "[301, 257]", 6, 3, {ADAM_INPUTS(S2, 301, 257)}, .build = adamw, .large = true},
+    {"repeat", "", "[3]", 2, 1, {REAL(S1(3), -1, 1), REAL(S1(3), -1, 1)}, .build = repeat, .flat = true},
+};
+/* clang-format on */
+
+const sg_sample_table sg_samples_training = TABLE(rows);
