@@ -36,6 +36,12 @@ static inline sg_draw sg_draw_make(uint64_t stream, const int32_t rng[4], uint64
     return draw;
 }
 
+/* The same from the four words of a key (sg_draw_key in ops/): key[0], key[1], counter2, counter3. */
+static inline sg_draw sg_draw_of_key(const int32_t word[4])
+{
+    return (sg_draw){{(uint32_t)word[0], (uint32_t)word[1]}, (uint32_t)word[2], (uint32_t)word[3]};
+}
+
 static inline void sg_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
 {
     uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3], k0 = key[0], k1 = key[1];

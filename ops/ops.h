@@ -150,6 +150,20 @@ sg_value sg_softmax_cross_entropy(sg_value z,
  * Further outputs of the node (sg_output_of): 1 mean, 2 1 / sqrt(variance + eps), both with the axes kept as size 1. */
 sg_value sg_layer_norm(sg_value x, sg_value gamma, sg_value beta, double eps);
 
+/* Scaled dot-product attention: softmax(scale q k' + bias) v, row by row. q [B, H, Tq, d], k [B, H, Tk, d], v [B, H, Tk, dv]
+ * -> [B, H, Tq, dv]. A zeroed option is its default. A row that attends to nothing gives zeros with gradient 0. Output 1
+ * (sg_output_of) is the logsumexp of each row of scores [B, H, Tq]. Composite with fused derivatives of every order. */
+typedef struct sg_attention_options {
+    sg_value mask;    /* BOOL, broadcast to [B, H, Tq, Tk]: true where query attends to key */
+    sg_value bias;    /* real, the same: added to the scores; differentiable */
+    bool causal;      /* query i attends to keys j <= i */
+    bool heads_inner; /* tensors are [B, T, H, d], as a projection leaves them: no transposed copies */
+    double scale;     /* 0: 1 / sqrt(d) */
+    double dropout;   /* rate, on the probabilities; draws in `scope` */
+    sg_scope scope;
+} sg_attention_options;
+sg_value sg_attention(sg_value q, sg_value k, sg_value v, const sg_attention_options *options);
+
 /* ---- random draws. Stream from the scope, step and seed from the store's entry "rng" (I32 [4]: seed low, seed high, step
  *      low, step high), element index and loop iteration: the same bits on every backend. */
 sg_value sg_rng(sg_scope scope);     /* current value of the entry "rng" at the root, created if absent */
@@ -159,6 +173,10 @@ sg_value sg_uniform_like(sg_scope scope, sg_value model);        /* [0, 1), mult
 sg_value sg_normal_like(sg_scope scope, sg_value model);
 sg_value sg_bernoulli(sg_scope scope, sg_value p);            /* 0/1 reals: uniform < p, one draw an element */
 sg_value sg_dropout(sg_scope scope, sg_value x, double rate); /* x * mask / (1 - rate); rate 0 returns x */
+/* A draw in two steps, for operators that draw inside: its address at this step and iteration (I32 [4]), and its uniforms,
+ * which are the same however often they are evaluated. */
+sg_value sg_draw_key(sg_scope scope);
+sg_value sg_keyed_uniform(sg_value key, sg_value model);
 
 /* ---- optimiser steps: pure functions of values; the caller assigns the results (see sg_adamw_update in models/) */
 typedef struct sg_adam_state {

@@ -66,6 +66,7 @@ typedef struct sg_sample_table {
     X(shape)                                                                                                           \
     X(product)                                                                                                         \
     X(loss)                                                                                                            \
+    X(attention)                                                                                                       \
     X(normalisation)                                                                                                   \
     X(training)
 #define X(name) extern const sg_sample_table sg_samples_##name;

@@ -1,6 +1,8 @@
 /* training.c - samples: random draws, optimiser steps, loops. */
 #include "ops/samples/table_internal.h"
 
+BUILD(keyed_uniform, sg_keyed_uniform(sg_draw_key(scope), in[0]))
+BUILD(draw_key, sg_draw_key(scope))
 BUILD(uniform_like, sg_uniform_like(scope, in[0]))
 BUILD(normal_like, sg_normal_like(scope, in[0]))
 BUILD(bernoulli, sg_bernoulli(scope, in[0]))
@@ -55,6 +57,9 @@ static void repeat(const sg_sample *s, sg_scope scope, const sg_value *in, sg_va
         REAL(S(__VA_ARGS__), -1, 1), REAL(S0, 0.1, 0.3), REAL(S0, 2, 3)
 
 static const sg_sample rows[] = {
+    {"draw_key", "", "[4]", 0, 1, {{0}}, .build = draw_key, .flat = true},
+    {"keyed_uniform", "", "[3, 33]", 1, 1, {MODEL(S2(3, 33))}, .build = keyed_uniform},
+    {"keyed_uniform", "", "[0, 3]", 1, 1, {MODEL(S2(0, 3))}, .build = keyed_uniform},
     {"uniform_like", "", "[3, 33]", 1, 1, {MODEL(S2(3, 33))}, .build = uniform_like},
     {"uniform_like", "", "[0, 3]", 1, 1, {MODEL(S2(0, 3))}, .build = uniform_like},
     {"normal_like", "", "[3, 33]", 1, 1, {MODEL(S2(3, 33))}, .build = normal_like},

@@ -285,9 +285,11 @@ static void run_step(tile_run *t, const sg_chain_step *step)
         }
         t->f->micro->fn[step->op](target(t, step->dst), src, mask, step->imm, t->n);
     } else {
-        sg_draw draw = sg_draw_make(step->stream, t->launch->in[step->rng], t->launch->run.repeat);
+        const int32_t *words = t->launch->in[step->rng];
+        sg_draw draw = step->op == SG_CHAIN_KEYED ? sg_draw_of_key(words)
+                                                  : sg_draw_make(step->stream, words, t->launch->run.repeat);
         void (*fill)(float *, sg_draw, uint64_t, int64_t) =
-            step->op == SG_CHAIN_UNIFORM ? t->f->micro->uniform : t->f->micro->normal;
+            step->op == SG_CHAIN_NORMAL ? t->f->micro->normal : t->f->micro->uniform;
         fill(target(t, step->dst), draw, (uint64_t)t->begin, t->n);
     }
 }
@@ -436,7 +438,7 @@ const sg_cpu_kernel sg_cpu_fused_kernels[] = {
                 ROW(add) ROW(sub) ROW(mul) ROW(div) ROW(pow) ROW(maximum) ROW(minimum) ROW(xlogy) ROW(equal)
                     ROW(not_equal) ROW(less) ROW(less_equal) ROW(greater) ROW(greater_equal) ROW(logical_and)
                         ROW(logical_or) ROW(where) ROW(broadcast_like) ROW(tile_axis) ROW(fill_like) ROW(uniform_like)
-                            ROW(normal_like)
+                            ROW(normal_like) ROW(keyed_uniform)
 #undef ROW
                                 {0},
 };

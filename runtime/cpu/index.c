@@ -2,6 +2,7 @@
  * are checked before anything is read through them. */
 #include "runtime/cpu/cpu_kernels.h"
 
+#include "graph/random_internal.h"
 #include "ops/ops_internal.h"
 
 #include <string.h>
@@ -146,6 +147,16 @@ static bool launch_rng_advance(const sg_launch *l, sg_error *err)
     return true;
 }
 
+/* The address of a draw, as sg_draw_make says it. */
+static bool launch_draw_key(const sg_launch *l, sg_error *err)
+{
+    (void)err;
+    const uint64_t *stream = l->state;
+    sg_draw draw = sg_draw_make(*stream, l->in[0], l->run.repeat);
+    memcpy(l->out[0], &draw, sizeof draw);
+    return true;
+}
+
 /* ------------------------------------------------------------------------------------------------------- prepare */
 
 static sg_status prepare(const sg_kernel_spec *spec, index_state shape, sg_launch_fn launch, sg_kernel *out,
@@ -197,10 +208,20 @@ static sg_status prepare_rng_advance(sg_device *device, const sg_kernel_spec *sp
     return SG_OK;
 }
 
+static sg_status prepare_draw_key(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
+{
+    (void)device;
+    uint64_t *stream = sg_alloc(sizeof *stream);
+    if (!stream)
+        return sg_fail(err, SG_E_MEMORY, "out of memory for %s", spec->node->op->name);
+    *stream = (uint64_t)spec->attr[0].i;
+    *out = (sg_kernel){.name = spec->node->op->name, .launch = launch_draw_key, .state = stream, .release = sg_free};
+    return SG_OK;
+}
+
 static bool supports_scatter(const sg_kernel_spec *spec) { return spec->in_dtype[0] == SG_F32; }
 
-const sg_cpu_kernel sg_cpu_index_kernels[] = {{&sg_op_gather, NULL, prepare_gather},
-                                              {&sg_op_scatter_rows, supports_scatter, prepare_scatter},
-                                              {&sg_op_one_hot, NULL, prepare_one_hot},
-                                              {&sg_op_rng_advance, NULL, prepare_rng_advance},
-                                              {0}};
+const sg_cpu_kernel sg_cpu_index_kernels[] = {
+    {&sg_op_gather, NULL, prepare_gather},     {&sg_op_scatter_rows, supports_scatter, prepare_scatter},
+    {&sg_op_one_hot, NULL, prepare_one_hot},   {&sg_op_rng_advance, NULL, prepare_rng_advance},
+    {&sg_op_draw_key, NULL, prepare_draw_key}, {0}};

@@ -75,7 +75,11 @@ static bool is_view(const sg_op *op)
     return op == &sg_op_stop_gradient || op == &sg_op_broadcast_like || op == &sg_op_tile_axis;
 }
 
-static bool is_draw(const sg_op *op) { return op == &sg_op_uniform_like || op == &sg_op_normal_like; }
+/* Input 0 gives the shape, input 1 the generator state or the key of the draw. */
+static bool is_draw(const sg_op *op)
+{
+    return op == &sg_op_uniform_like || op == &sg_op_normal_like || op == &sg_op_keyed_uniform;
+}
 
 /* Conversions between what registers hold; a bool register already is a float. */
 static int32_t cast_step(sg_dtype from, sg_dtype to)
@@ -241,11 +245,12 @@ static int32_t draw_step(builder *b, const unit *u)
     int32_t rng = u->in[1];
     if (rng == NONE || b->program->slots[rng].kind != SG_CHAIN_INPUT)
         return bad_chain(b, u->op);
-    int32_t op = u->op == &sg_op_uniform_like ? SG_CHAIN_UNIFORM : SG_CHAIN_NORMAL;
+    bool keyed = u->op == &sg_op_keyed_uniform;
+    int32_t op = keyed ? SG_CHAIN_KEYED : u->op == &sg_op_uniform_like ? SG_CHAIN_UNIFORM : SG_CHAIN_NORMAL;
     int32_t dst = emit(b, op, NULL, 0, u->shape, u->dtype);
     if (dst != NONE) {
         sg_chain_step *step = &b->program->steps[b->program->n_steps - 1];
-        step->stream = (uint64_t)u->attr[0].i;
+        step->stream = keyed ? 0 : (uint64_t)u->attr[0].i;
         step->rng = b->program->slots[rng].input;
     }
     return dst;

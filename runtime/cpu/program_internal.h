@@ -36,7 +36,7 @@ typedef struct sg_chain_slot {
 } sg_chain_slot;
 
 /* Micro-operations and, above them, what needs more than pointers. */
-enum { SG_CHAIN_LOAD = SG_MICRO_COUNT, SG_CHAIN_UNIFORM, SG_CHAIN_NORMAL };
+enum { SG_CHAIN_LOAD = SG_MICRO_COUNT, SG_CHAIN_UNIFORM, SG_CHAIN_NORMAL, SG_CHAIN_KEYED };
 
 typedef struct sg_chain_step {
     int32_t op;
