@@ -3,13 +3,29 @@
 
 #include <math.h>
 
-/* x P(Z <= x) = x erfc(-x / sqrt 2) / 2: the same as x (1 + erf(x / sqrt 2)) / 2 without the cancellation at x << 0. */
-SG_EVAL_UNARY(gelu_eval, 0.5 * x * erfc(-M_SQRT1_2 * x))
+/* Beyond +-SATURATED densities are 0 in every precision. Where they meet a power of x, that power sees x clipped to this range, so
+ * that it cannot overflow into inf * 0. */
+#define SATURATED 100.0
+
+/* e^(-x^2 / 2) / sqrt(2 pi) */
+static sg_value density(sg_value x)
+{
+    return sg_mul_scalar(sg_exp(sg_mul_scalar(sg_square(x), -0.5)), 0.5 * M_2_SQRTPI * M_SQRT1_2);
+}
+
+/* P(Z <= x) = erfc(-x / sqrt 2) / 2: the same as (1 + erf(x / sqrt 2)) / 2 without the cancellation at x << 0. */
+static sg_value distribution(sg_value x) { return sg_mul_scalar(sg_erfc(sg_mul_scalar(x, -M_SQRT1_2)), 0.5); }
+static double distribution_64(double x) { return 0.5 * erfc(-M_SQRT1_2 * x); }
+
+SG_EVAL_UNARY(gelu_eval, x *distribution_64(x))
 static void gelu_decompose(const sg_decompose_args *args)
 {
-    sg_value x = args->in[0];
-    sg_value twice_p = sg_erfc(sg_mul_scalar(x, -M_SQRT1_2));
-    args->out[0] = sg_mul(sg_mul_scalar(x, 0.5), twice_p);
+    args->out[0] = sg_mul(args->in[0], distribution(args->in[0]));
+}
+
+static void gelu_vjp(const sg_vjp_args *args)
+{
+    args->gin[0] = sg_mul(args->gout[0], sg_build_unary(&sg_op_gelu_derivative, args->in[0]));
 }
 
 const sg_op sg_op_gelu = {
@@ -19,15 +35,42 @@ const sg_op sg_op_gelu = {
     .n_out = 1,
     .flags = SG_OP_ELEMENTWISE | SG_OP_COMPOSITE,
     .infer = sg_infer_unary,
+    .vjp = gelu_vjp,
     .decompose = gelu_decompose,
     .eval = gelu_eval,
+};
+
+/* P(Z <= x) + x p(x) with the density p. As p' = -x p, its derivative is p(x) (2 - x^2). */
+SG_EVAL_UNARY(derivative_eval, distribution_64(x) + 0.5 * M_2_SQRTPI * M_SQRT1_2 * x * exp(-0.5 * x * x))
+static void derivative_decompose(const sg_decompose_args *args)
+{
+    sg_value x = args->in[0];
+    args->out[0] = sg_add(distribution(x), sg_mul(x, density(x)));
+}
+
+static void derivative_vjp(const sg_vjp_args *args)
+{
+    sg_value x = sg_clip(args->in[0], -SATURATED, SATURATED);
+    sg_value slope = sg_mul(density(x), sg_sub(sg_number(x, 2), sg_square(x)));
+    args->gin[0] = sg_mul(args->gout[0], slope);
+}
+
+const sg_op sg_op_gelu_derivative = {
+    .name = "gelu_derivative",
+    .summary = "(1 + erf(x / sqrt 2)) / 2 + x e^(-x^2 / 2) / sqrt(2 pi), the derivative of gelu",
+    .n_in = 1,
+    .n_out = 1,
+    .flags = SG_OP_ELEMENTWISE | SG_OP_COMPOSITE,
+    .infer = sg_infer_unary,
+    .vjp = derivative_vjp,
+    .decompose = derivative_decompose,
+    .eval = derivative_eval,
 };
 
 sg_value sg_gelu(sg_value x) { return sg_build_unary(&sg_op_gelu, x); }
 
 /* x (1 + tanh u) / 2 = x s(2u) with u = sqrt(2 / pi) (x + 0.044715 x^3). The cube sees x clipped to +-SATURATED: there
- * s(2u) is 0 or 1 to the last bit in every precision, its slope is 0, and x^3 can no longer overflow into inf * 0. */
-#define SATURATED 100.0
+ * s(2u) is 0 or 1 to the last bit in every precision, and its slope is 0. */
 #define CUBIC 0.044715
 #define TWICE_SQRT_2_PI (2 * M_SQRT2 / sqrt(M_PI))
 

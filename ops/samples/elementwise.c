@@ -15,6 +15,7 @@ static void build_binary(const sg_sample *s, sg_scope scope, const sg_value *in,
 
 static sg_value leaky_relu(sg_value x) { return sg_leaky_relu(x, 0.1); }
 static sg_value elu(sg_value x) { return sg_elu(x, 0.7); }
+static sg_value gelu_derivative(sg_value x) { return sg_build(x.graph, sg_op_find("gelu_derivative"), &x, 1, NULL); }
 static sg_value clip(sg_value x) { return sg_clip(x, -1, 1); }
 
 BUILD(where3, sg_where(in[0], in[1], in[2]))
@@ -78,6 +79,7 @@ static const sg_sample rows[] = {
     UNARY("leaky_relu", leaky_relu, SG_FILL_AWAY, 0.2, 2, false),
     UNARY("elu", elu, SG_FILL_AWAY, 0.2, 2, false),
     UNARY("gelu", sg_gelu, SG_FILL_UNIFORM, -2, 2, false),
+    UNARY("gelu_derivative", gelu_derivative, SG_FILL_UNIFORM, -2, 2, false),
     UNARY("gelu_tanh", sg_gelu_tanh, SG_FILL_UNIFORM, -2, 2, false),
     UNARY("clip", clip, SG_FILL_FRACTION, -3, 3, false),
     UNARY("is_finite", sg_is_finite, SG_FILL_UNIFORM, -2, 2, true),

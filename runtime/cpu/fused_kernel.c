@@ -434,11 +434,11 @@ const sg_cpu_kernel sg_cpu_fused_kernels[] = {
 #define ROW(name) {&sg_op_##name, supports, prepare},
     ROW(neg) ROW(abs) ROW(sign) ROW(floor) ROW(exp) ROW(expm1) ROW(log) ROW(log1p) ROW(sqrt) ROW(rsqrt) ROW(square)
         ROW(reciprocal) ROW(sin) ROW(cos) ROW(tanh) ROW(erf) ROW(erfc) ROW(sigmoid) ROW(log_sigmoid) ROW(softplus)
-            ROW(relu) ROW(leaky_relu) ROW(elu) ROW(clip) ROW(is_finite) ROW(logical_not) ROW(cast) ROW(stop_gradient)
-                ROW(add) ROW(sub) ROW(mul) ROW(div) ROW(pow) ROW(maximum) ROW(minimum) ROW(xlogy) ROW(equal)
-                    ROW(not_equal) ROW(less) ROW(less_equal) ROW(greater) ROW(greater_equal) ROW(logical_and)
-                        ROW(logical_or) ROW(where) ROW(broadcast_like) ROW(tile_axis) ROW(fill_like) ROW(uniform_like)
-                            ROW(normal_like) ROW(keyed_uniform)
+            ROW(gelu) ROW(gelu_derivative) ROW(relu) ROW(leaky_relu) ROW(elu) ROW(clip) ROW(is_finite) ROW(logical_not)
+                ROW(cast) ROW(stop_gradient) ROW(add) ROW(sub) ROW(mul) ROW(div) ROW(pow) ROW(maximum) ROW(minimum)
+                    ROW(xlogy) ROW(equal) ROW(not_equal) ROW(less) ROW(less_equal) ROW(greater) ROW(greater_equal)
+                        ROW(logical_and) ROW(logical_or) ROW(where) ROW(broadcast_like) ROW(tile_axis) ROW(fill_like)
+                            ROW(uniform_like) ROW(normal_like) ROW(keyed_uniform)
 #undef ROW
                                 {0},
 };

@@ -32,6 +32,8 @@
     X(ERF, 1)                                                                                                          \
     X(SIGMOID, 1)                                                                                                      \
     X(LOG_SIGMOID, 1)                                                                                                  \
+    X(GELU, 1)                                                                                                         \
+    X(GELU_DERIVATIVE, 1)                                                                                              \
     X(SOFTPLUS, 1)                                                                                                     \
     X(RELU, 1)                                                                                                         \
     X(LEAKY_RELU, 1)                                                                                                   \

@@ -45,6 +45,8 @@ static const op_step op_steps[] = {
     REAL(sigmoid, SIGMOID),
     REAL(log_sigmoid, LOG_SIGMOID),
     REAL(softplus, SOFTPLUS),
+    REAL(gelu, GELU),
+    REAL(gelu_derivative, GELU_DERIVATIVE),
     BOTH(relu, RELU),
     REAL(leaky_relu, LEAKY_RELU),
     REAL(elu, ELU),

@@ -44,10 +44,11 @@ static void test_nan_propagates(void **state)
 {
     (void)state;
     static const sg_micro_op unary[] = {
-        SG_MICRO_NEG,      SG_MICRO_ABS,   SG_MICRO_SIGN,       SG_MICRO_FLOOR, SG_MICRO_EXP,     SG_MICRO_EXPM1,
-        SG_MICRO_LOG,      SG_MICRO_LOG1P, SG_MICRO_SQRT,       SG_MICRO_RSQRT, SG_MICRO_SQUARE,  SG_MICRO_RECIPROCAL,
-        SG_MICRO_SIN,      SG_MICRO_COS,   SG_MICRO_TANH,       SG_MICRO_ERF,   SG_MICRO_SIGMOID, SG_MICRO_LOG_SIGMOID,
-        SG_MICRO_SOFTPLUS, SG_MICRO_RELU,  SG_MICRO_LEAKY_RELU, SG_MICRO_ELU,   SG_MICRO_CLIP};
+        SG_MICRO_NEG,      SG_MICRO_ABS,        SG_MICRO_SIGN,        SG_MICRO_FLOOR, SG_MICRO_EXP,
+        SG_MICRO_EXPM1,    SG_MICRO_LOG,        SG_MICRO_LOG1P,       SG_MICRO_SQRT,  SG_MICRO_RSQRT,
+        SG_MICRO_SQUARE,   SG_MICRO_RECIPROCAL, SG_MICRO_SIN,         SG_MICRO_COS,   SG_MICRO_TANH,
+        SG_MICRO_ERF,      SG_MICRO_SIGMOID,    SG_MICRO_LOG_SIGMOID, SG_MICRO_GELU,  SG_MICRO_GELU_DERIVATIVE,
+        SG_MICRO_SOFTPLUS, SG_MICRO_RELU,       SG_MICRO_LEAKY_RELU,  SG_MICRO_ELU,   SG_MICRO_CLIP};
     static const sg_micro_op binary[] = {SG_MICRO_ADD, SG_MICRO_SUB,     SG_MICRO_MUL,
                                          SG_MICRO_DIV, SG_MICRO_MAXIMUM, SG_MICRO_MINIMUM};
     for (int32_t s = 0; s < set_count(); s++) {
@@ -89,6 +90,12 @@ static void test_kinks_and_tails(void **state)
         assert_close(at(s, SG_MICRO_LOG_SIGMOID, 100, 0), -exp(-100));
         assert_close(at(s, SG_MICRO_LOG_SIGMOID, -100, 0), -100);
         assert_close(at(s, SG_MICRO_LOG_SIGMOID, -INFINITY, 0), -INFINITY);
+        assert_close(at(s, SG_MICRO_GELU, INFINITY, 0), INFINITY);
+        assert_close(at(s, SG_MICRO_GELU, -INFINITY, 0), 0);
+        assert_close(at(s, SG_MICRO_GELU, 0, 0), 0);
+        assert_close(at(s, SG_MICRO_GELU_DERIVATIVE, INFINITY, 0), 1);
+        assert_close(at(s, SG_MICRO_GELU_DERIVATIVE, -INFINITY, 0), 0);
+        assert_close(at(s, SG_MICRO_GELU_DERIVATIVE, 0, 0), 0.5);
         assert_close(at(s, SG_MICRO_LOG, 0, 0), -INFINITY);
         assert_true(isnan(at(s, SG_MICRO_LOG, -1, 0)));
         assert_close(at(s, SG_MICRO_EXP, 200, 0), INFINITY);
@@ -106,6 +113,11 @@ static void test_kinks_and_tails(void **state)
 static double softplus(double x) { return fmax(x, 0) + log1p(exp(-fabs(x))); }
 static double sigmoid(double x) { return x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x)); }
 static double log_sigmoid(double x) { return -softplus(-x); }
+static double gelu(double x) { return 0.5 * x * erfc(-M_SQRT1_2 * x); }
+static double gelu_derivative(double x)
+{
+    return 0.5 * erfc(-M_SQRT1_2 * x) + 0.5 * M_2_SQRTPI * M_SQRT1_2 * x * exp(-0.5 * x * x);
+}
 
 static void test_accuracy(void **state)
 {
@@ -118,6 +130,10 @@ static void test_accuracy(void **state)
                  {SG_MICRO_SIGMOID, sigmoid, -104, 30},
                  {SG_MICRO_LOG_SIGMOID, log_sigmoid, -30, 104},
                  {SG_MICRO_SOFTPLUS, softplus, -1, 1},
+                 {SG_MICRO_GELU, gelu, -14, 6},
+                 {SG_MICRO_GELU, gelu, -1, 1},
+                 {SG_MICRO_GELU_DERIVATIVE, gelu_derivative, -13, -1},
+                 {SG_MICRO_GELU_DERIVATIVE, gelu_derivative, -0.5, 6},
                  {SG_MICRO_EXP, exp, -80, 80},
                  {SG_MICRO_LOG, log, 0.001, 10},
                  {SG_MICRO_TANH, tanh, -5, 5},
