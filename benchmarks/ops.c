@@ -83,6 +83,21 @@ static sg_value adamw(sg_graph *g, sg_store *s)
     return sg_sum_all(sg_scalar(g, 0));
 }
 
+/* q, k and v apart: a program that knew them equal could do less. */
+static sg_value attention_of(sg_graph *g, int64_t batch, int64_t heads, int64_t rows, int64_t width, sg_value in[3])
+{
+    static const char *const names[] = {"q", "k", "v"};
+    for (int32_t i = 0; i < 3; i++)
+        in[i] = sg_input(g, names[i], SG_F32, SG_SHAPE(batch, heads, rows, width));
+    return sg_attention(in[0], in[1], in[2], NULL);
+}
+
+static sg_value attention_case(sg_graph *g, sg_store *s)
+{
+    (void)s;
+    return attention_of(g, 16, 12, 256, 64, (sg_value[3]){SG_NONE});
+}
+
 static const op_case cases[] = {
     {"matmul/32x1836*1836x400", first_layer},
     {"matmul/32x400*400x400", hidden_layer},
@@ -99,6 +114,7 @@ static const op_case cases[] = {
     {"gelu/8192x1024", gelu_case},
     {"relu/8192x1024", relu_case},
     {"softmax/8192x1024", softmax_case},
+    {"attention/16x12x256x64", attention_case},
     {"sum_rows/8192x1024", row_sum},
     {"sum_columns/672x200", column_sum},
     {"bias_softplus/672x200", bias_softplus},

@@ -17,6 +17,7 @@ extern const sg_cpu_kernel sg_cpu_along_kernels[];     /* along.c: other reducti
 extern const sg_cpu_kernel sg_cpu_move_kernels[];      /* move.c: concat, slice, pad */
 extern const sg_cpu_kernel sg_cpu_transpose_kernels[]; /* transpose.c */
 extern const sg_cpu_kernel sg_cpu_index_kernels[];     /* index.c: gather, scatter, one_hot, rng_advance */
+extern const sg_cpu_kernel sg_cpu_attention_kernels[]; /* attention.c */
 extern const sg_cpu_kernel sg_cpu_adam_kernels[];      /* adam.c */
 
 #endif

@@ -108,9 +108,15 @@ static bool splat_numbers(fused *f)
 
 static bool launch(const sg_launch *launch, sg_error *err);
 
-static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
+const sg_micro_set *sg_micro_best(void)
 {
     static const sg_micro_set *const sets[] = {&sg_micro_sse2, &sg_micro_avx2, &sg_micro_avx512};
+    return sets[sg_cpu_isa_level()];
+}
+
+static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
+{
+    (void)device;
     sg_program *program;
     SG_TRY(sg_program_compile(spec, &program, err));
     fused *f = sg_calloc(1, sizeof *f);
@@ -119,7 +125,7 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
         return sg_fail(err, SG_E_MEMORY, "out of memory preparing a fused chain");
     }
     f->program = program;
-    f->micro = sets[device->isa];
+    f->micro = sg_micro_best();
     if (!splat_numbers(f)) {
         release_fused(f);
         return sg_fail(err, SG_E_MEMORY, "out of memory preparing a fused chain");

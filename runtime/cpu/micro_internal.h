@@ -102,6 +102,9 @@ typedef struct sg_micro_set {
     void (*normal)(float *dst, sg_draw draw, uint64_t first, int64_t n);
 } sg_micro_set;
 
+/* The set for this machine (fused_kernel.c). */
+const sg_micro_set *sg_micro_best(void);
+
 extern const sg_micro_set sg_micro_sse2, sg_micro_avx2, sg_micro_avx512;
 
 #endif
