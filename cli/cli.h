@@ -111,6 +111,9 @@ void sg_cli_notes(const sg_cli *cli, const sg_dataset *data);
 json_t *sg_metrics_document(const sg_metrics *metrics);
 void sg_metrics_print(const sg_metrics *metrics, const char *prefix);
 
+/* ---- gradcheck --golden (gradcheck_golden.c) */
+int sg_gradcheck_golden(const sg_cli *cli);
+
 /* ---- conditions of --require (require.c) */
 /* Check the form of each condition before any work is done. */
 sg_status sg_require_check(const sg_cli *cli, sg_error *err);

@@ -186,7 +186,7 @@ static sg_status check_all(const sg_cli *cli, const sg_config *config, json_t *r
     return SG_OK;
 }
 
-static int run(sg_cli *cli)
+static int check_recipe(sg_cli *cli)
 {
     sg_config *config = NULL;
     sg_error err;
@@ -209,18 +209,38 @@ static int run(sg_cli *cli)
     return code;
 }
 
+static int run(sg_cli *cli)
+{
+    sg_error err;
+    if (sg_cli_has(cli, "golden"))
+        return sg_gradcheck_golden(cli);
+    if (!sg_cli_has(cli, "family"))
+        return check_recipe(cli);
+    sg_fail(&err, SG_E_CONFIG, "--family names files of a folder: give --golden DIR");
+    return sg_cli_usage_error(cli, &err);
+}
+
 static const sg_flag flags[] = {
     {"order", 0, "N", NULL, "1: gradients, 2: also Hessian products (default), 3: also third derivatives"},
+    {"golden", 0, "DIR", NULL, "run the golden cases of a folder instead, on reference and cpu or the --device given"},
+    {"family", 0, "A,B", NULL, "of the folder, only these families; all by default"},
     {NULL, 0, NULL, NULL, NULL},
 };
 
 const sg_verb sg_verb_gradcheck = {
     .name = "gradcheck",
     .arguments = "",
-    .summary = "check the derivatives of a recipe's losses",
+    .summary = "check the derivatives of a recipe's losses, or golden cases",
     .description =
         "Against finite differences in double precision, with small widths and random data; needs no files.\n"
-        "The figures are the largest relative errors by order.",
+        "The figures are the largest relative errors by order.\n"
+        "\n"
+        "With --golden DIR: every FAMILY.json of the folder holds cases with values, vector-Jacobian and "
+        "Jacobian-vector\n"
+        "products, Hessian products and third derivatives that were computed elsewhere in float64. Each case is built\n"
+        "as a graph and held to them, to 1e-10 of the scale on reference (1e-9 and 1e-8 at second and third order) "
+        "and\n"
+        "1e-5 on cpu (1e-4, 1e-3). Exit code 1 if a case fails or is not known here; -v lists them all.",
     .takes = SG_TAKES_CONFIG,
     .flags = flags,
     .run = run,
