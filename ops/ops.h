@@ -140,6 +140,9 @@ sg_value sg_csr_sddmm(sg_csr x, sg_value g, sg_value w); /* [capacity]: <g[row],
 /* ---- softmax family and losses; all along the last axis unless said */
 sg_value sg_softmax(sg_value x, int32_t axis); /* composite; a row of all -inf gives zeros with gradient 0 */
 sg_value sg_log_softmax(sg_value x, int32_t axis);
+/* softmax over the elements with keep = true (BOOL, broadcast to x), 0 at the others whatever x is there; a row without
+ * any gives zeros with gradient 0. */
+sg_value sg_masked_softmax(sg_value x, sg_value keep, int32_t axis);
 sg_value sg_bce_with_logits(sg_value z, sg_value y); /* elementwise: softplus(z) - z y */
 sg_value sg_softmax_cross_entropy(sg_value z,
                                   sg_value target); /* z [..., C], target I32 [...] -> [...]; -1 ignores: 0 */
@@ -149,6 +152,19 @@ sg_value sg_softmax_cross_entropy(sg_value z,
  * the same shape as these axes). Without gamma or beta (SG_NONE): factor 1, shift 0; without both: over the last axis.
  * Further outputs of the node (sg_output_of): 1 mean, 2 1 / sqrt(variance + eps), both with the axes kept as size 1. */
 sg_value sg_layer_norm(sg_value x, sg_value gamma, sg_value beta, double eps);
+/* x / sqrt(mean x^2 + eps) * gamma over the last axes, those of gamma (rank 1 or more). */
+sg_value sg_rms_norm(sg_value x, sg_value gamma, double eps);
+/* x [N, C, ...], all others [C]. Group: statistics of each example's C / groups neighbouring channels together. */
+sg_value sg_group_norm(sg_value x, int64_t groups, sg_value gamma, sg_value beta, double eps);
+/* Batch: statistics of each channel over all other axes. The running statistics move by `momentum` towards those of the
+ * batch, with the unbiased variance; the caller assigns them. They carry no derivative. */
+typedef struct sg_batch_norm_result {
+    sg_value y, running_mean, running_variance;
+} sg_batch_norm_result;
+sg_batch_norm_result sg_batch_norm(sg_value x, sg_value gamma, sg_value beta, sg_value running_mean,
+                                   sg_value running_variance, double momentum, double eps);
+sg_value sg_batch_norm_inference(sg_value x, sg_value gamma, sg_value beta, sg_value running_mean,
+                                 sg_value running_variance, double eps);
 
 /* Scaled dot-product attention: softmax(scale q k' + bias) v, row by row. q [B, H, Tq, d], k [B, H, Tk, d], v [B, H, Tk, dv]
  * -> [B, H, Tq, dv]. A zeroed option is its default. A row that attends to nothing gives zeros with gradient 0. Output 1

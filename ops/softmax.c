@@ -1,4 +1,4 @@
-/* softmax.c - softmax and log_softmax along one axis. Both are composites of logsumexp; the rules below are the
+/* softmax.c - softmax, masked_softmax and log_softmax along one axis. All are composites of logsumexp; the rules below are the
  * derivatives of that decomposition in the form that reuses the output. */
 #include "ops/ops_internal.h"
 
@@ -105,6 +105,65 @@ const sg_op sg_op_softmax = {
 sg_value sg_softmax(sg_value x, int32_t axis)
 {
     return sg_build_op(&sg_op_softmax, &x, 1, (sg_attr[]){sg_attr_int(axis)});
+}
+
+/* Softmax of x with -inf where `keep` is false, so the rules are those of softmax: y is 0 there. */
+static void masked_decompose(const sg_decompose_args *args)
+{
+    sg_value x = sg_where(args->in[1], args->in[0], sg_number(args->in[0], -INFINITY));
+    args->out[0] = sg_softmax(x, axis_of(args->node));
+}
+
+static void masked_vjp(const sg_vjp_args *args)
+{
+    if (args->need[0])
+        args->gin[0] = softmax_product(args->out[0], args->gout[0], axis_of(args->node));
+}
+
+static sg_status masked_infer(const sg_infer_args *args)
+{
+    SG_TRY(axis_infer(args));
+    SG_TRY(sg_require_dtype(args, 1, SG_BOOL));
+    sg_shape both;
+    char x[SG_SHAPE_TEXT], keep[SG_SHAPE_TEXT];
+    if (sg_shape_broadcast(&args->in_shape[0], &args->in_shape[1], &both) && sg_shape_equal(&both, &args->in_shape[0]))
+        return SG_OK;
+    return sg_infer_fail(args, SG_E_SHAPE, "a mask of shape %s does not broadcast to %s",
+                         sg_shape_format(&args->in_shape[1], keep, sizeof keep),
+                         sg_shape_format(&args->in_shape[0], x, sizeof x));
+}
+
+static void masked_eval(const sg_eval_args *args)
+{
+    const sg_tensor64 *y = &args->out[0], masked = {y->shape, y->data};
+    sg_walk walk;
+    sg_walk_begin(&walk, y->shape, args->in, 2);
+    for (int64_t i = 0, n = sg_shape_count(y->shape); i < n; i++, sg_walk_next(&walk))
+        y->data[i] = args->in[1].data[walk.offset[1]] != 0 ? args->in[0].data[i] : -INFINITY;
+    sg_eval_args softmax = *args;
+    softmax.in = &masked;
+    eval(&softmax, false);
+}
+
+const sg_op sg_op_masked_softmax = {
+    .name = "masked_softmax",
+    .summary = "softmax along an axis over the elements that a mask keeps, 0 at the others",
+    .n_in = 2,
+    .n_out = 1,
+    .flags = SG_OP_COMPOSITE,
+    .attrs = axis_attrs,
+    .n_attrs = 1,
+    .infer = masked_infer,
+    .vjp = masked_vjp,
+    .jvp = softmax_jvp,
+    .decompose = masked_decompose,
+    .eval = masked_eval,
+    .cost = softmax_cost,
+};
+
+sg_value sg_masked_softmax(sg_value x, sg_value keep, int32_t axis)
+{
+    return sg_build_op(&sg_op_masked_softmax, (sg_value[]){x, keep}, 2, (sg_attr[]){sg_attr_int(axis)});
 }
 
 /* y_i = x_i - log sum_j e^x_j: dy_i/dx_j = delta_ij - p_j with p = softmax(x).

@@ -4,6 +4,8 @@
 BUILD(softmax_last, sg_softmax(in[0], -1))
 BUILD(softmax_first, sg_softmax(in[0], 0))
 BUILD(softmax_middle, sg_softmax(in[0], 1))
+BUILD(masked_softmax_last, sg_masked_softmax(in[0], in[1], -1))
+BUILD(masked_softmax_middle, sg_masked_softmax(in[0], in[1], 1))
 BUILD(log_softmax_last, sg_log_softmax(in[0], -1))
 BUILD(log_softmax_middle, sg_log_softmax(in[0], 1))
 BUILD(cross_entropy, sg_softmax_cross_entropy(in[0], in[1]))
@@ -16,6 +18,11 @@ static const sg_sample rows[] = {
     {"softmax", "middle", "[2, 3, 4]", 1, 1, {REAL(S3(2, 3, 4), -2, 2)}, .build = softmax_middle},
     {"softmax", "one", "[3, 1]", 1, 1, {REAL(S2(3, 1), -2, 2)}, .build = softmax_last},
     {"softmax", "empty", "[0, 3]", 1, 1, {REAL(S2(0, 3), -2, 2)}, .build = softmax_last},
+    {"masked_softmax", "", "[4, 5]", 2, 1, {REAL(S2(4, 5), -2, 2), GIVEN_BOOL(S2(4, 5), 1, 1, 0, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 0, 0, 1, 0, 0)}, .build = masked_softmax_last},
+    {"masked_softmax", "", "[3, 33]", 2, 1, {REAL(S2(3, 33), -2, 2), FLAG(S2(3, 33))}, .build = masked_softmax_last},
+    {"masked_softmax", "middle, broadcast", "[2, 4, 3]", 2, 1, {REAL(S3(2, 4, 3), -2, 2), FLAG(S3(2, 4, 1))}, .build = masked_softmax_middle},
+    {"masked_softmax", "by row", "[3, 5]", 2, 1, {REAL(S2(3, 5), -2, 2), GIVEN_BOOL(S2(3, 1), 1, 0, 1)}, .build = masked_softmax_last},
+    {"masked_softmax", "empty", "[0, 3]", 2, 1, {REAL(S2(0, 3), -2, 2), FLAG(S1(3))}, .build = masked_softmax_last},
     {"log_softmax", "last", "[3, 33]", 1, 1, {REAL(S2(3, 33), -2, 2)}, .build = log_softmax_last},
     {"log_softmax", "middle", "[2, 3, 4]", 1, 1, {REAL(S3(2, 3, 4), -2, 2)}, .build = log_softmax_middle},
     {"log_softmax", "empty", "[0, 3]", 1, 1, {REAL(S2(0, 3), -2, 2)}, .build = log_softmax_last},

@@ -13,7 +13,25 @@ static void layer_norm(const sg_sample *s, sg_scope scope, const sg_value *in, s
         out[k] = sg_output_of(out[0], k);
 }
 
+BUILD(rms_norm, sg_rms_norm(in[0], in[1], 1e-3))
+BUILD(group_norm_one, sg_group_norm(in[0], 1, in[1], in[2], 1e-3))
+BUILD(group_norm_two, sg_group_norm(in[0], 2, in[1], in[2], 1e-3))
+BUILD(batch_norm_inference, sg_batch_norm_inference(in[0], in[1], in[2], in[3], in[4], 1e-3))
+
+static void batch_norm(const sg_sample *s, sg_scope scope, const sg_value *in, sg_value *out)
+{
+    (void)scope;
+    sg_batch_norm_result r = sg_batch_norm(in[0], in[1], in[2], in[3], in[4], 0.1, 1e-3);
+    const sg_value all[] = {r.y, r.running_mean, r.running_variance};
+    for (int32_t k = 0; k < s->n_out; k++)
+        out[k] = all[k];
+}
+
 /* clang-format off */
+/* gamma and beta, and running mean and variance, of C channels. */
+#define AFFINE(C) REAL(S1(C), 0.5, 2), REAL(S1(C), -1, 1)
+#define FIXED(shape_, low_, high_) {.dtype = SG_F32, .shape = shape_, .fill = SG_FILL_UNIFORM, .low = low_, .high = high_, .constant = true}
+#define RUNNING(C) FIXED(S1(C), -1, 1), FIXED(S1(C), 0.5, 2)
 static const sg_sample rows[] = {
     {"layer_norm", "", "[3, 5]", 3, 3, {REAL(S2(3, 5), -2, 2), REAL(S1(5), 0.5, 2), REAL(S1(5), -1, 1)}, .build = layer_norm},
     {"layer_norm", "", "[2, 3, 33]", 3, 1, {REAL(S3(2, 3, 33), 1, 3), REAL(S1(33), 0.5, 2), REAL(S1(33), -1, 1)}, .build = layer_norm},
@@ -25,6 +43,21 @@ static const sg_sample rows[] = {
     {"layer_norm", "vector", "[4]", 3, 1, {REAL(S1(4), -2, 2), REAL(S1(4), 0.5, 2), REAL(S1(4), -1, 1)}, .build = layer_norm},
     {"layer_norm", "empty", "[0, 3]", 3, 3, {REAL(S2(0, 3), -2, 2), REAL(S1(3), 0.5, 2), REAL(S1(3), -1, 1)}, .build = layer_norm},
     {"layer_norm", "empty rows", "[3, 0]", 3, 1, {REAL(S2(3, 0), -2, 2), REAL(S1(0), 0.5, 2), REAL(S1(0), -1, 1)}, .build = layer_norm},
+    {"rms_norm", "", "[3, 5]", 2, 1, {REAL(S2(3, 5), -2, 2), REAL(S1(5), 0.5, 2)}, .build = rms_norm},
+    {"rms_norm", "two axes", "[2, 3, 33]", 2, 1, {REAL(S3(2, 3, 33), -2, 2), REAL(S2(3, 33), 0.5, 2)}, .build = rms_norm},
+    {"rms_norm", "empty", "[0, 3]", 2, 1, {REAL(S2(0, 3), -2, 2), REAL(S1(3), 0.5, 2)}, .build = rms_norm},
+    {"group_norm", "", "[2, 4, 3]", 3, 1, {REAL(S3(2, 4, 3), -2, 2), AFFINE(4)}, .build = group_norm_two},
+    {"group_norm", "images", "[2, 4, 2, 3]", 3, 1, {REAL(S4(2, 4, 2, 3), -2, 2), AFFINE(4)}, .build = group_norm_two},
+    {"group_norm", "one group", "[3, 5]", 3, 1, {REAL(S2(3, 5), -2, 2), AFFINE(5)}, .build = group_norm_one},
+    {"group_norm", "empty", "[0, 4, 3]", 3, 1, {REAL(S3(0, 4, 3), -2, 2), AFFINE(4)}, .build = group_norm_two},
+    {"batch_norm", "", "[4, 3]", 5, 1, {REAL(S2(4, 3), -2, 2), AFFINE(3), RUNNING(3)}, .build = batch_norm},
+    {"batch_norm", "images", "[3, 2, 2, 5]", 5, 1, {REAL(S4(3, 2, 2, 5), -2, 2), AFFINE(2), RUNNING(2)}, .build = batch_norm},
+    {"batch_norm", "one element", "[1, 2]", 5, 1, {REAL(S2(1, 2), -2, 2), AFFINE(2), RUNNING(2)}, .build = batch_norm},
+    {"batch_norm", "no channel", "[3, 0]", 5, 1, {REAL(S2(3, 0), -2, 2), AFFINE(0), RUNNING(0)}, .build = batch_norm},
+    {"batch_norm", "running statistics", "[3, 2, 4]", 5, 3, {REAL(S3(3, 2, 4), -2, 2), AFFINE(2), RUNNING(2)}, .build = batch_norm, .flat = true},
+    {"batch_norm_inference", "", "[4, 3]", 5, 1, {REAL(S2(4, 3), -2, 2), AFFINE(3), REAL(S1(3), -1, 1), REAL(S1(3), 0.5, 2)}, .build = batch_norm_inference},
+    {"batch_norm_inference", "images", "[3, 2, 2, 5]", 5, 1, {REAL(S4(3, 2, 2, 5), -2, 2), AFFINE(2), REAL(S1(2), -1, 1), REAL(S1(2), 0.5, 2)}, .build = batch_norm_inference},
+    {"batch_norm_inference", "empty", "[0, 3]", 5, 1, {REAL(S2(0, 3), -2, 2), AFFINE(3), REAL(S1(3), -1, 1), REAL(S1(3), 0.5, 2)}, .build = batch_norm_inference},
     {"layer_norm", "large", "[301, 257]", 3, 3, {REAL(S2(301, 257), -2, 2), REAL(S1(257), 0.5, 2), REAL(S1(257), -1, 1)},
      .build = layer_norm, .large = true},
 };

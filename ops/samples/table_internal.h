@@ -14,6 +14,7 @@
 #define FLAG(shape_) {.dtype = SG_BOOL, .shape = shape_, .fill = SG_FILL_FLAG}
 #define INDEX(shape_, low_, high_) {.dtype = SG_I32, .shape = shape_, .fill = SG_FILL_INDEX, .low = low_, .high = high_}
 #define GIVEN_I32(shape_, ...) {.dtype = SG_I32, .shape = shape_, .fill = SG_FILL_GIVEN, .given = (const double[]){__VA_ARGS__}}
+#define GIVEN_BOOL(shape_, ...) {.dtype = SG_BOOL, .shape = shape_, .fill = SG_FILL_GIVEN, .given = (const double[]){__VA_ARGS__}}
 #define GIVEN_F32(shape_, ...) {.dtype = SG_F32, .shape = shape_, .fill = SG_FILL_GIVEN, .given = (const double[]){__VA_ARGS__}}
 /* Only the shape of a model counts; its elements are nobody's business. */
 #define MODEL(shape_) {.dtype = SG_F32, .shape = shape_, .fill = SG_FILL_UNIFORM, .low = -1, .high = 1, .constant = true}

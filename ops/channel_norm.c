@@ -1,0 +1,190 @@
+/* channel_norm.c - normalisations of [N, C, ...] with a factor and a shift for each channel: group and batch
+ * normalisation.
+ *
+ * Group normalisation (Wu and He 2018) is layer normalisation of [N, groups, everything else], so it uses that kernel.
+ * Batch normalisation (Ioffe and Szegedy 2015) takes mean and variance of a channel over all other axes:
+ *
+ *     y = (x - m) / sqrt(v + eps) gamma + beta
+ * with m, v of this batch (v biased) in training and the running statistics in inference. In training these become
+ *
+ *     running <- (1 - momentum) running + momentum (m or v n / (n - 1)),     n the number of elements of a channel;
+ * constants for every derivative. For n = 1 the unbiased variance takes the value of the biased one, 0. */
+#include "ops/axis_internal.h"
+
+enum { GROUPS, GROUP_EPS };
+static const sg_attr_spec group_attrs[] = {{"groups", SG_ATTR_INT}, {"eps", SG_ATTR_REAL}};
+enum { EPS, MOMENTUM };
+static const sg_attr_spec batch_attrs[] = {{"eps", SG_ATTR_REAL}, {"momentum", SG_ATTR_REAL}};
+
+/* v [C] -> [C, 1, ...], which broadcasts along axis 1 of x. */
+static sg_value along_channels(sg_value v, sg_value x)
+{
+    for (int32_t i = 2; i < sg_rank_of(x); i++)
+        v = sg_expand_dims(v, -1);
+    return v;
+}
+
+static sg_value scale_and_shift(sg_value x, sg_value gamma, sg_value beta)
+{
+    return sg_add(sg_mul(x, along_channels(gamma, x)), along_channels(beta, x));
+}
+
+/* Inputs 1.. are [C]. */
+static sg_status require_channels(const sg_infer_args *args)
+{
+    char text[SG_SHAPE_TEXT];
+    SG_TRY(sg_require_real(args, 0));
+    const sg_shape *x = &args->in_shape[0];
+    if (x->rank < 2)
+        return sg_infer_fail(args, SG_E_SHAPE, "x must be [N, C, ...], it is %s",
+                             sg_shape_format(x, text, sizeof text));
+    for (int32_t k = 1; k < args->n_in; k++) {
+        const sg_shape *v = &args->in_shape[k];
+        SG_TRY(sg_require_same_dtype(args, 0, k));
+        if (v->rank != 1 || v->dim[0] != x->dim[1])
+            return sg_infer_fail(args, SG_E_SHAPE,
+                                 "input %d must have one element for each of the %lld channels, not %s", (int)k,
+                                 (long long)x->dim[1], sg_shape_format(v, text, sizeof text));
+    }
+    return sg_infer_same(args);
+}
+
+/* ------------------------------------------------------------------------------------------ group normalisation */
+
+static void group_decompose(const sg_decompose_args *args)
+{
+    sg_value x = args->in[0];
+    sg_value groups = sg_reshape(x, SG_SHAPE(0, args->node->attr[GROUPS].i, -1));
+    sg_value normal = sg_layer_norm(groups, SG_NONE, SG_NONE, args->node->attr[GROUP_EPS].f);
+    args->out[0] = scale_and_shift(sg_reshape_like(normal, x), args->in[1], args->in[2]);
+}
+
+static sg_status group_infer(const sg_infer_args *args)
+{
+    SG_TRY(require_channels(args));
+    int64_t groups = args->attr[GROUPS].i, channels = args->in_shape[0].dim[1];
+    if (groups < 1 || channels % groups != 0)
+        return sg_infer_fail(args, SG_E_ARGUMENT, "%lld channels cannot be cut into %lld equal groups",
+                             (long long)channels, (long long)groups);
+    return SG_OK;
+}
+
+static sg_cost norm_cost(const sg_cost_args *args)
+{
+    double n = (double)sg_shape_count(&args->in_shape[0]), channels = (double)args->in_shape[0].dim[1];
+    double small = (double)(args->n_in - 1 + args->n_out - 1) * channels;
+    return (sg_cost){7 * n, (2 * n + small) * (double)sg_dtype_size(args->in_dtype[0])};
+}
+
+const sg_op sg_op_group_norm = {
+    .name = "group_norm",
+    .summary = "layer_norm of each group of channels of [N, C, ...], then * gamma + beta by channel",
+    .n_in = 3,
+    .n_out = 1,
+    .flags = SG_OP_COMPOSITE,
+    .attrs = group_attrs,
+    .n_attrs = 2,
+    .infer = group_infer,
+    .decompose = group_decompose,
+    .cost = norm_cost,
+};
+
+sg_value sg_group_norm(sg_value x, int64_t groups, sg_value gamma, sg_value beta, double eps)
+{
+    return sg_build_op(&sg_op_group_norm, (sg_value[]){x, gamma, beta}, 3,
+                       (sg_attr[]){sg_attr_int(groups), sg_attr_real(eps)});
+}
+
+/* ------------------------------------------------------------------------------------------ batch normalisation */
+
+/* All axes but the channels. */
+static int32_t other_axes(sg_value x, int32_t *axes)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < sg_rank_of(x); i++)
+        if (i != 1)
+            axes[n++] = i;
+    return n;
+}
+
+/* (1 - momentum) old + momentum now, without a derivative. */
+static sg_value follow(sg_value old, sg_value now, double momentum)
+{
+    return sg_stop_gradient(sg_add(sg_mul_scalar(old, 1 - momentum), sg_mul_scalar(now, momentum)));
+}
+
+static void training_decompose(const sg_decompose_args *args)
+{
+    sg_value x = args->in[0];
+    int32_t axes[SG_MAX_RANK], n = other_axes(x, axes);
+    double eps = args->node->attr[EPS].f, momentum = args->node->attr[MOMENTUM].f;
+    sg_value mean = sg_mean_axes(x, n, axes, false), centred = sg_sub(x, along_channels(mean, x));
+    sg_value variance = sg_mean_axes(sg_square(centred), n, axes, false);
+    sg_value rstd = sg_rsqrt(sg_add_scalar(variance, eps));
+    sg_value count = sg_count_axes(x, n, axes), one = sg_number(x, 1);
+    sg_value unbiased = sg_mul(variance, sg_div(count, sg_maximum(sg_sub(count, one), one)));
+    args->out[0] = scale_and_shift(sg_mul(centred, along_channels(rstd, x)), args->in[1], args->in[2]);
+    args->out[1] = follow(args->in[3], mean, momentum);
+    args->out[2] = follow(args->in[4], unbiased, momentum);
+}
+
+static sg_status training_infer(const sg_infer_args *args)
+{
+    SG_TRY(require_channels(args));
+    for (int32_t k = 1; k < 3; k++) {
+        args->out_shape[k] = args->in_shape[2 + k];
+        args->out_dtype[k] = args->in_dtype[0];
+    }
+    return SG_OK;
+}
+
+const sg_op sg_op_batch_norm = {
+    .name = "batch_norm",
+    .summary = "(x - mean) / sqrt(variance + eps) * gamma + beta by channel of the batch; running statistics after it",
+    .n_in = 5,
+    .n_out = 3,
+    .flags = SG_OP_COMPOSITE,
+    .attrs = batch_attrs,
+    .n_attrs = 2,
+    .infer = training_infer,
+    .decompose = training_decompose,
+    .cost = norm_cost,
+};
+
+sg_batch_norm_result sg_batch_norm(sg_value x, sg_value gamma, sg_value beta, sg_value running_mean,
+                                   sg_value running_variance, double momentum, double eps)
+{
+    sg_value in[] = {x, gamma, beta, running_mean, running_variance};
+    sg_value y = sg_build_op(&sg_op_batch_norm, in, 5, (sg_attr[]){sg_attr_real(eps), sg_attr_real(momentum)});
+    if (sg_is_none(y))
+        return (sg_batch_norm_result){SG_NONE, SG_NONE, SG_NONE};
+    return (sg_batch_norm_result){y, sg_output_of(y, 1), sg_output_of(y, 2)};
+}
+
+static void inference_decompose(const sg_decompose_args *args)
+{
+    sg_value x = args->in[0], mean = along_channels(args->in[3], x);
+    sg_value rstd = sg_rsqrt(sg_add_scalar(args->in[4], args->node->attr[EPS].f));
+    sg_value normal = sg_mul(sg_sub(x, mean), along_channels(rstd, x));
+    args->out[0] = scale_and_shift(normal, args->in[1], args->in[2]);
+}
+
+const sg_op sg_op_batch_norm_inference = {
+    .name = "batch_norm_inference",
+    .summary = "(x - running mean) / sqrt(running variance + eps) * gamma + beta by channel",
+    .n_in = 5,
+    .n_out = 1,
+    .flags = SG_OP_COMPOSITE,
+    .attrs = batch_attrs,
+    .n_attrs = 1,
+    .infer = require_channels,
+    .decompose = inference_decompose,
+    .cost = norm_cost,
+};
+
+sg_value sg_batch_norm_inference(sg_value x, sg_value gamma, sg_value beta, sg_value running_mean,
+                                 sg_value running_variance, double eps)
+{
+    sg_value in[] = {x, gamma, beta, running_mean, running_variance};
+    return sg_build_op(&sg_op_batch_norm_inference, in, 5, (sg_attr[]){sg_attr_real(eps)});
+}
