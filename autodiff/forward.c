@@ -24,7 +24,8 @@ static bool begin(push *p, const sg_value *x, const sg_value *dx, int32_t n_x)
         p->tangent[i] = SG_NONE;
     for (int32_t i = 0; i < n_x; i++) {
         sg_value *t = &p->tangent[x[i].id];
-        *t = sg_is_none(*t) ? dx[i] : sg_add(*t, dx[i]);
+        if (!sg_is_none(dx[i]))
+            *t = sg_is_none(*t) ? dx[i] : sg_add(*t, dx[i]);
     }
     return true;
 }

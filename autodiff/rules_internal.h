@@ -33,7 +33,8 @@ sg_value sg_fit_tangent(sg_value t, sg_value output);
 
 /* The sweeps behind sg_vjp and sg_jvp, without checks of their arguments; SG_NONE stands for not connected. With
  * `leaves` the x are independent variables even if one was computed from another: the derivative of an expression in
- * its own arguments. Without it, the total derivative. All values belong to one graph. */
+ * its own arguments. Without it, the total derivative. A direction dx that is SG_NONE does not move. All values belong
+ * to one graph. */
 void sg_sweep_reverse(const sg_value *y, const sg_value *seed, int32_t n_y, const sg_value *x, int32_t n_x,
                       sg_value *grad, bool leaves);
 void sg_sweep_forward(const sg_value *y, int32_t n_y, const sg_value *x, const sg_value *dx, int32_t n_x, sg_value *dy,

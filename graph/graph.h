@@ -562,6 +562,12 @@ sg_status sg_graph_inline(sg_graph *from, sg_graph *to, int32_t *map, sg_error *
  * the earlier ones with outputs SG_NONE, and sets them here when it builds that node; nothing in between may use them. */
 void sg_rewrite_image(sg_graph *from, int32_t value, sg_value image);
 
+/* The expressions y as functions of x at other arguments: out[k] = y[k] with x[i] replaced by by[i] (same shape and dtype),
+ * built in `graph`, which may be a loop body inside the graph of the y. Nodes that do not depend on the x are shared, also
+ * draws: one that reads an x for its shape alone stays the same draw. A loop on the way is refused (SG_E_UNSUPPORTED). */
+void sg_substitute(sg_graph *graph, const sg_value *y, int32_t n_y, const sg_value *x, const sg_value *by, int32_t n_x,
+                   sg_value *out);
+
 #ifdef __cplusplus
 }
 #endif

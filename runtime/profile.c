@@ -41,12 +41,22 @@ static void describe_frame(const sg_frame *frame, double times, sg_plan_info *in
     }
 }
 
+static size_t port_bytes(const sg_plan *plan, const sg_port *port, int32_t n)
+{
+    size_t bytes = 0;
+    for (int32_t k = 0; k < n; k++)
+        bytes += plan->buffer[port[k].buffer].bytes;
+    return bytes;
+}
+
 sg_plan_info sg_plan_describe(const sg_plan *plan)
 {
     sg_plan_info info = {.arena_bytes = plan->pinned_bytes + plan->scratch_bytes,
                          .temporary_bytes = plan->scratch_bytes};
     for (int32_t k = 0; k < plan->n_entries; k++)
         info.store_bytes += plan->buffer[plan->entry[k].buffer].bytes;
+    info.input_bytes = port_bytes(plan, plan->input, plan->n_inputs);
+    info.result_bytes = port_bytes(plan, plan->result, plan->n_results);
     describe_frame(plan->top, 1, &info);
     return info;
 }

@@ -72,6 +72,8 @@ sg_status sg_plan_run(sg_plan *plan, sg_error *err);
 typedef struct sg_plan_info {
     size_t arena_bytes;     /* planned temporaries, inputs and results */
     size_t temporary_bytes; /* of these, what is neither input nor result */
+    size_t input_bytes;     /* elements of the inputs */
+    size_t result_bytes;    /* elements of the results */
     size_t store_bytes;     /* entries the plan reads or writes */
     int32_t nodes;          /* scheduled kernels, loop bodies counted once */
     int32_t fused;          /* of these, fused chains */
