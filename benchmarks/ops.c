@@ -1,6 +1,7 @@
 /* ops.c - single operators, at the sizes of the training step and of common layers. */
 #include <string.h>
 
+#include "autodiff/autodiff.h"
 #include "benchmarks/benchmarks.h"
 #include "graph/random_internal.h"
 #include "models/models.h"
@@ -98,6 +99,31 @@ static sg_value attention_case(sg_graph *g, sg_store *s)
     return attention_of(g, 16, 12, 256, 64, (sg_value[3]){SG_NONE});
 }
 
+/* Gradient and Hessian product of <out, out> / 2 in q, k and v. */
+static sg_value attention_gradient(sg_graph *g, sg_store *s)
+{
+    (void)s;
+    sg_value in[3], grad[3];
+    sg_value out = attention_of(g, 16, 12, 256, 64, in);
+    sg_grad(sg_mul_scalar(sg_sum_all(sg_square(out)), 0.5), in, 3, grad);
+    sg_result(g, "dk", grad[1]);
+    sg_result(g, "dv", grad[2]);
+    return grad[0];
+}
+
+static sg_value attention_hvp(sg_graph *g, sg_store *s)
+{
+    (void)s;
+    sg_value in[3], v[3], hv[3];
+    sg_value out = attention_of(g, 16, 12, 256, 64, in);
+    for (int32_t i = 0; i < 3; i++)
+        v[i] = sg_input(g, i == 0 ? "vq" : i == 1 ? "vk" : "vv", SG_F32, SG_SHAPE(16, 12, 256, 64));
+    sg_hvp(sg_mul_scalar(sg_sum_all(sg_square(out)), 0.5), in, v, 3, hv, SG_HVP_FORWARD_OVER_REVERSE);
+    sg_result(g, "hk", hv[1]);
+    sg_result(g, "hv", hv[2]);
+    return hv[0];
+}
+
 static const op_case cases[] = {
     {"matmul/32x1836*1836x400", first_layer},
     {"matmul/32x400*400x400", hidden_layer},
@@ -115,6 +141,8 @@ static const op_case cases[] = {
     {"relu/8192x1024", relu_case},
     {"softmax/8192x1024", softmax_case},
     {"attention/16x12x256x64", attention_case},
+    {"attention_gradient/16x12x256x64", attention_gradient},
+    {"attention_hvp/16x12x256x64", attention_hvp},
     {"sum_rows/8192x1024", row_sum},
     {"sum_columns/672x200", column_sum},
     {"bias_softplus/672x200", bias_softplus},

@@ -10,13 +10,17 @@
 
 #include "graph/random_internal.h"
 #include "ops/axis_internal.h"
+#include "ops/derivative_internal.h"
 
-static const sg_attr_spec attrs[SG_ATTENTION_ATTRS] = {
-    [SG_ATTENTION_SCALE] = {"scale", SG_ATTR_REAL},
-    [SG_ATTENTION_CAUSAL] = {"causal", SG_ATTR_INT},
-    [SG_ATTENTION_HEADS_INNER] = {"heads_inner", SG_ATTR_INT},
-    [SG_ATTENTION_DROPOUT] = {"dropout", SG_ATTR_REAL},
-};
+/* clang-format off */
+#define ATTRS                                                                                                          \
+    [SG_ATTENTION_SCALE] = {"scale", SG_ATTR_REAL},                                                                    \
+    [SG_ATTENTION_CAUSAL] = {"causal", SG_ATTR_INT},                                                                   \
+    [SG_ATTENTION_HEADS_INNER] = {"heads_inner", SG_ATTR_INT},                                                         \
+    [SG_ATTENTION_DROPOUT] = {"dropout", SG_ATTR_REAL}
+static const sg_attr_spec attrs[] = {ATTRS}, vjp_attrs[] = {ATTRS, SG_VJP_ATTRS}, jvp_attrs[] = {ATTRS, SG_JVP_ATTRS},
+                          vjp_jvp_attrs[] = {ATTRS, SG_VJP_ATTRS, SG_JVP_ATTRS};
+/* clang-format on */
 
 sg_attention_extras sg_attention_find(int32_t n_in, const sg_dtype *in_dtype)
 {
@@ -265,18 +269,55 @@ static void eval(const sg_eval_args *args)
                 eval_row(args, &extras, &scores, (place){b, h, i});
 }
 
-/* Two products over the scores, and about eight operations for each of them in the softmax. */
-static sg_cost cost(const sg_cost_args *args)
+/* --------------------------------------------------------------------------------------------------------- work */
+
+/* `width` numbers are multiplied and added for each score, and about eight operations are its softmax. */
+static sg_cost work(const sg_cost_args *args, double width)
 {
-    double rows = (double)sg_shape_count(&args->out_shape[SG_ATTENTION_LSE]);
-    double scores = rows * (double)args->in_shape[SG_ATTENTION_K].dim[row_axis(args->attr)];
-    double width = (double)(args->in_shape[SG_ATTENTION_Q].dim[3] + args->in_shape[SG_ATTENTION_V].dim[3]);
+    const sg_shape *q = &args->in_shape[SG_ATTENTION_Q];
+    double scores =
+        (double)(q->dim[0] * q->dim[1] * q->dim[2]) * (double)args->in_shape[SG_ATTENTION_K].dim[row_axis(args->attr)];
     double bytes = 0;
     for (int32_t k = 0; k < args->n_in; k++)
         bytes += (double)sg_shape_count(&args->in_shape[k]) * (double)sg_dtype_size(args->in_dtype[k]);
     for (int32_t k = 0; k < args->n_out; k++)
         bytes += (double)sg_shape_count(&args->out_shape[k]) * (double)sg_dtype_size(args->out_dtype[k]);
     return (sg_cost){scores * (2 * width + 8), bytes};
+}
+
+/* Width of the product that input k takes part in. */
+static double width_of(const sg_cost_args *args, int64_t k)
+{
+    return k <= SG_ATTENTION_V ? (double)args->in_shape[k].dim[3] : 0;
+}
+
+static double widths_of(const sg_cost_args *args, const sg_attr *list)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < list->count; i++)
+        sum += width_of(args, list->ints[i]);
+    return sum;
+}
+
+static sg_cost cost(const sg_cost_args *args) { return work(args, width_of(args, 0) + width_of(args, 2)); }
+
+/* Scores and the cotangent of the probabilities again, then one product for each result. */
+static sg_cost vjp_cost(const sg_cost_args *args)
+{
+    return work(args, width_of(args, 0) + width_of(args, 2) + widths_of(args, &args->attr[SG_ATTENTION_ATTRS]));
+}
+
+/* Scores again, one product for each tangent, and that of the probabilities times v. */
+static sg_cost jvp_cost(const sg_cost_args *args)
+{
+    return work(args, width_of(args, 0) + width_of(args, 2) + widths_of(args, &args->attr[SG_ATTENTION_ATTRS]));
+}
+
+/* Each product of vjp and the derivative of its two factors. */
+static sg_cost vjp_jvp_cost(const sg_cost_args *args)
+{
+    double wrt = widths_of(args, &args->attr[SG_ATTENTION_ATTRS]);
+    return work(args, 3 * (width_of(args, 0) + width_of(args, 2)) + 2 * wrt);
 }
 
 const sg_op sg_op_attention = {
@@ -291,7 +332,32 @@ const sg_op sg_op_attention = {
     .decompose = decompose,
     .eval = eval,
     .cost = cost,
+    .vjp_op = &sg_op_attention_vjp,
+    .jvp_op = &sg_op_attention_jvp,
 };
+
+/* The logsumexp comes along: a kernel finds the probabilities from it without a maximum and a sum. */
+#define DERIVATIVE(NAME, SUMMARY, ATTRS, PARENT, COST, ...)                                                            \
+    const sg_op sg_op_##NAME = {                                                                                       \
+        .name = #NAME,                                                                                                 \
+        .summary = SUMMARY,                                                                                            \
+        .n_in = SG_VARIADIC,                                                                                           \
+        .n_out = SG_VARIADIC,                                                                                          \
+        .flags = SG_OP_COMPOSITE,                                                                                      \
+        .attrs = ATTRS,                                                                                                \
+        .n_attrs = sizeof ATTRS / sizeof *ATTRS,                                                                       \
+        .infer = sg_derivative_infer,                                                                                  \
+        .decompose = sg_derivative_decompose,                                                                          \
+        .cost = COST,                                                                                                  \
+        .parent = &sg_op_##PARENT,                                                                                     \
+        __VA_ARGS__,                                                                                                   \
+    };
+DERIVATIVE(attention_vjp, "reverse derivative of attention", vjp_attrs, attention, vjp_cost,
+           .hints = 1 << SG_ATTENTION_LSE, .jvp_op = &sg_op_attention_vjp_jvp)
+DERIVATIVE(attention_jvp, "forward derivative of attention", jvp_attrs, attention, jvp_cost,
+           .hints = 1 << SG_ATTENTION_LSE)
+DERIVATIVE(attention_vjp_jvp, "forward derivative of the reverse derivative of attention", vjp_jvp_attrs, attention_vjp,
+           vjp_jvp_cost, .hints = 0)
 
 /* ------------------------------------------------------------------------------------------------------ builder */
 

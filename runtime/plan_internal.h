@@ -35,6 +35,8 @@ sg_status sg_session_open(sg_session **out, const sg_backend *backend, sg_store 
                           const sg_session_options *options, sg_error *err);
 /* Make the session's arena hold `bytes`. */
 sg_status sg_session_reserve(sg_session *session, size_t bytes, sg_error *err);
+/* Does the user want this composite, or what it is a derivative of, decomposed? */
+bool sg_session_decomposes(const sg_session *session, const sg_op *op);
 sg_dtype sg_session_storage(const sg_session *session, sg_dtype dtype);
 
 /* ------------------------------------------------------------------------------------------------------------ plans */

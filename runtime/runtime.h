@@ -22,11 +22,14 @@ typedef struct sg_session sg_session;
 typedef struct sg_plan sg_plan;
 
 typedef struct sg_session_options {
-    size_t size;            /* sizeof(sg_session_options) */
-    const char *backend;    /* "cpu" (default) or "reference"; "cuda", "cuda:1" where the module is present */
-    int32_t threads;        /* 0: the machine's cores, at most 16 */
-    bool no_fusion;         /* compile every node by itself */
-    bool audit;             /* run each node again on the reference rules and report the first that differs */
+    size_t size;         /* sizeof(sg_session_options) */
+    const char *backend; /* "cpu" (default) or "reference"; "cuda", "cuda:1" where the module is present */
+    int32_t threads;     /* 0: the machine's cores, at most 16 */
+    bool no_fusion;      /* compile every node by itself */
+    const char
+        *decompose; /* "attention,layer_norm": composites to run by their decomposition, derivatives included, although
+                             * the backend has kernels for them; "all" for every one. To find out which kernel is wrong. */
+    bool audit;     /* run each node again on the reference rules and report the first that differs */
     double audit_tolerance; /* relative to max(1, |expected|); 0: 1e-4 */
     bool poison;            /* fill freed memory with NaN; default on in debug builds */
     bool profile;           /* keep times of each node */

@@ -2,6 +2,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "ops/ops.h"
 #include "runtime/elements_internal.h"
 #include "runtime/plan_internal.h"
 
@@ -46,6 +47,43 @@ static sg_session_options read_options(const sg_session_options *given)
     return o;
 }
 
+/* Is `name` one of the comma-separated names of the list? */
+static bool lists(const char *list, const char *name)
+{
+    for (size_t n; *list; list += n + (list[n] == ',')) {
+        n = strcspn(list, ",");
+        if (strlen(name) == n && strncmp(list, name, n) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool sg_session_decomposes(const sg_session *session, const sg_op *op)
+{
+    const char *list = session->options.decompose;
+    if (!list || !op->decompose)
+        return false;
+    while (op->parent)
+        op = op->parent;
+    return strcmp(list, "all") == 0 || lists(list, op->name);
+}
+
+/* Every name of the list must be that of a composite: a wrong one would change nothing, silently. */
+static sg_status check_decompose(const char *list, sg_error *err)
+{
+    char name[64];
+    if (strcmp(list, "all") == 0)
+        return SG_OK;
+    for (size_t n; *list; list += n + (list[n] == ',')) {
+        n = strcspn(list, ",");
+        snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), list);
+        const sg_op *op = sg_op_find(name);
+        if (!op || !op->decompose)
+            return sg_fail(err, SG_E_ARGUMENT, "session option decompose: '%s' is no composite operator", name);
+    }
+    return SG_OK;
+}
+
 static sg_status check_session(const sg_session *s, sg_error *err)
 {
     sg_dtype wanted = s->backend->real;
@@ -54,6 +92,8 @@ static sg_status check_session(const sg_session *s, sg_error *err)
     if (sg_store_real(s->store) != wanted)
         return sg_fail(err, SG_E_ARGUMENT, "the %s backend needs a store of %s, this one holds %s", s->backend->name,
                        sg_dtype_name(wanted), sg_dtype_name(sg_store_real(s->store)));
+    if (s->options.decompose)
+        SG_TRY(check_decompose(s->options.decompose, err));
     if (!s->backend->host_memory)
         return sg_fail(err, SG_E_DEVICE, "the %s backend keeps its memory apart, which this build cannot use",
                        s->backend->name);
@@ -92,8 +132,14 @@ sg_status sg_session_open(sg_session **out, const sg_backend *backend, sg_store 
     sg_status status = check_session(s, err);
     if (status == SG_OK)
         status = open_device(s, err);
-    s->options.backend = backend->name; /* the caller's text need not live on */
+    s->options.backend = backend->name; /* the caller's texts need not live on */
+    const char *decompose = s->options.decompose;
+    s->options.decompose = decompose && status == SG_OK ? sg_strdup(decompose) : NULL;
+    if (status == SG_OK && decompose && !s->options.decompose)
+        status = sg_fail(err, SG_E_MEMORY, "out of memory for a session");
     if (status != SG_OK) {
+        if (s->device)
+            backend->close(s->device);
         sg_free(s);
         return status;
     }
@@ -108,6 +154,7 @@ void sg_session_free(sg_session *session)
     if (session->arena)
         session->backend->release(session->device, session->arena);
     session->backend->close(session->device);
+    sg_free((char *)(uintptr_t)session->options.decompose);
     sg_free(session);
 }
 

@@ -60,6 +60,8 @@ sg_status sg_spec_fill(sg_plan *plan, sg_graph *graph, const sg_node *node, sg_k
 bool sg_spec_supported(sg_session *session, sg_graph *graph, const sg_node *node)
 {
     int32_t n = node->n_in + node->n_out;
+    if (sg_session_decomposes(session, node->op))
+        return false;
     sg_shape few_shapes[8], *shape = n <= 8 ? few_shapes : sg_calloc(n, sizeof *shape);
     sg_dtype few_dtypes[8], *dtype = n <= 8 ? few_dtypes : sg_calloc(n, sizeof *dtype);
     sg_kernel_spec spec;

@@ -7,21 +7,21 @@
 #include <string.h>
 
 typedef struct operands {
-    float *kt;     /* scale k', [depth, keys_pad] */
+    float *kt;     /* scale k', [depth, row] */
     float *v;      /* [keys, width_pad] */
-    float *scores; /* [tile, keys_pad] */
+    float *scores; /* [tile, row] */
     float *out;    /* [tile, width_pad] */
-    float *drop;   /* [keys_pad] */
+    float *drop;   /* [row] */
     float *over;   /* [tile]: 1 / sum of the row */
 } operands;
 
 static operands carve(const sg_attention_problem *a, sg_scratch *s)
 {
-    return (operands){.kt = sg_scratch_take(s, a->depth * a->keys_pad),
+    return (operands){.kt = sg_scratch_take(s, a->depth * a->row),
                       .v = sg_scratch_take(s, a->keys * a->width_pad),
-                      .scores = sg_scratch_take(s, a->tile * a->keys_pad),
+                      .scores = sg_scratch_take(s, a->tile * a->row),
                       .out = sg_scratch_take(s, a->tile * a->width_pad),
-                      .drop = sg_scratch_take(s, a->keys_pad),
+                      .drop = sg_scratch_take(s, a->row),
                       .over = sg_scratch_take(s, a->tile)};
 }
 
@@ -36,7 +36,7 @@ typedef struct job {
 static float softmax_row(const job *j, const sg_attention_tile *t, int64_t i, const operands *o)
 {
     const sg_tile_kernels *k = j->run.k;
-    float *row = o->scores + i * j->run.a->keys_pad;
+    float *row = o->scores + i * j->run.a->row;
     float top = k->max(t->keys_pad, row);
     if (top == -INFINITY) {
         memset(row, 0, (size_t)t->keys_pad * sizeof(float));
@@ -58,7 +58,7 @@ static void run_tile(const job *j, const sg_attention_tile *t, const operands *o
     float *lse = j->lse + (t->b * a->heads + t->h) * a->queries + t->first;
     for (int64_t i = 0; i < t->rows; i++)
         lse[i] = softmax_row(j, t, i, o);
-    j->run.k->gemm(t->rows, a->width_pad, t->keys, o->scores, a->keys_pad, 1, o->v, a->width_pad, o->out, a->width_pad,
+    j->run.k->gemm(t->rows, a->width_pad, t->keys, o->scores, a->row, 1, o->v, a->width_pad, o->out, a->width_pad,
                    false);
     float *out = j->out + t->b * a->out.batch + t->h * a->out.head + t->first * a->out.row;
     for (int64_t i = 0; i < t->rows; i++)
@@ -77,10 +77,8 @@ static void run_range(void *arg, int64_t begin, int64_t end, int32_t thread)
     for (int64_t n = begin; n < end; n++) {
         sg_attention_tile t = sg_attention_tile_at(a, n / tiles, n % tiles);
         if (packed != n / tiles) {
-            j->run.k->transpose(a->keys, a->depth, a->scale, sg_attention_rows(j->run.in[SG_ATTENTION_K], &a->k, &t, 0),
-                                a->k.row, o.kt, a->keys_pad);
-            sg_attention_pack(sg_attention_rows(j->run.in[SG_ATTENTION_V], &a->v, &t, 0), a->v.row, a->keys, a->width,
-                              a->width_pad, o.v);
+            sg_attention_pack_columns(&j->run, &t, j->run.in[SG_ATTENTION_K], &a->k, a->depth, a->scale, o.kt);
+            sg_attention_pack_rows(&t, j->run.in[SG_ATTENTION_V], &a->v, 0, a->keys, a->width, o.v);
             packed = n / tiles;
         }
         run_tile(j, &t, &o);

@@ -25,8 +25,10 @@ typedef struct sg_attention_spread {
 
 typedef struct sg_attention_problem {
     int64_t batch, heads, queries, keys, depth, width; /* q is [.., queries, depth], v [.., keys, width] */
-    int64_t keys_pad, depth_pad, width_pad;            /* in whole vectors */
-    int64_t tile;                                      /* queries of one tile */
+    int64_t depth_pad, width_pad;                      /* in whole vectors */
+    int64_t row; /* floats between rows of scores and of transposed keys: an odd number of cache lines, so that a column
+                  * does not fall on a few sets of the cache */
+    int64_t tile; /* queries of one tile */
     sg_attention_layout q, k, v, out;
     sg_attention_spread mask, bias;
     int32_t key;             /* input with the key of the dropout draw, or -1 */
@@ -66,9 +68,7 @@ static inline float *sg_scratch_take(sg_scratch *s, int64_t floats)
     return at;
 }
 
-/* Rows [0, count) of x, `stride` apart, into packed rows of `pad` floats, the rest zero. */
-void sg_attention_pack(const float *x, int64_t stride, int64_t count, int64_t width, int64_t pad, float *out);
-/* And back. */
+/* Packed rows of x, times a factor, to where rows lie `stride` apart. */
 void sg_attention_unpack(const float *x, int64_t pad, int64_t count, int64_t width, float factor, float *out,
                          int64_t stride);
 
@@ -81,13 +81,22 @@ typedef struct sg_attention_run {
 } sg_attention_run;
 sg_attention_run sg_attention_begin(const sg_attention_problem *a, const sg_launch *launch);
 
-/* scores [rows, keys_pad of the head] of the tile; kt is scale times k, transposed, [depth, keys_pad]. -inf where not attended and
- * in the padding. */
+/* scores [rows, row] of the tile; kt is scale times k, transposed, [depth, row]. -inf where not attended and in the padding of
+ * t->keys_pad columns. */
 void sg_attention_scores(const sg_attention_run *run, const sg_attention_tile *t, const float *kt, float *scores);
-/* Add the rows of something broadcast to the scores. */
-void sg_attention_add_spread(const sg_attention_run *run, const sg_attention_spread *spread, const sg_attention_tile *t,
-                             const void *x, float *rows);
+/* Scores become probabilities, given the logsumexp of each row. A row that attends to nothing becomes zeros. */
+void sg_attention_probabilities(const sg_attention_run *run, const sg_attention_tile *t, const float *lse,
+                                float *scores);
+/* Tangents of the scores from those of q, k (as tkt, scaled and transposed like kt) and the bias; NULL: not moving. */
+void sg_attention_score_tangents(const sg_attention_run *run, const sg_attention_tile *t, const float *kt,
+                                 const float *tq, const float *tkt, const float *tbias, float *tangents);
 /* Factors of dropout for row i of the tile; NULL without dropout. */
 const float *sg_attention_drop(const sg_attention_run *run, const sg_attention_tile *t, int64_t i, float *row);
+
+/* Operands of products, packed for the head of the tile: factor * x' [width, row], and x in rows of `pad` floats. */
+void sg_attention_pack_columns(const sg_attention_run *run, const sg_attention_tile *t, const void *x,
+                               const sg_attention_layout *l, int64_t width, float factor, float *out);
+void sg_attention_pack_rows(const sg_attention_tile *t, const void *x, const sg_attention_layout *l, int64_t first,
+                            int64_t count, int64_t width, float *out);
 
 #endif

@@ -34,9 +34,9 @@ static sg_attention_spread spread_of(const sg_kernel_spec *spec, int32_t input)
     return s;
 }
 
-static int64_t tile_rows(int64_t queries, int64_t keys_pad, int32_t tiles)
+static int64_t tile_rows(int64_t queries, int64_t row, int32_t tiles)
 {
-    int64_t rows = TILE_FLOATS / (keys_pad * tiles + 1) / LEAST_ROWS * LEAST_ROWS;
+    int64_t rows = TILE_FLOATS / (row * tiles) / LEAST_ROWS * LEAST_ROWS;
     rows = rows < LEAST_ROWS ? LEAST_ROWS : rows > MOST_ROWS ? MOST_ROWS : rows;
     return rows < queries ? rows : queries > 0 ? queries : 1;
 }
@@ -67,10 +67,10 @@ sg_attention_problem sg_attention_describe(const sg_kernel_spec *spec, int32_t n
     a.k = layout_of(k, inner);
     a.v = layout_of(v, inner);
     a.out = layout_of(&out, inner);
-    a.keys_pad = sg_tile_pad(a.keys);
+    a.row = (sg_tile_pad(a.keys) / SG_TILE_LANES | 1) * SG_TILE_LANES;
     a.depth_pad = sg_tile_pad(a.depth);
     a.width_pad = sg_tile_pad(a.width);
-    a.tile = tile_rows(a.queries, a.keys_pad, tiles);
+    a.tile = tile_rows(a.queries, a.row, tiles);
     return a;
 }
 
@@ -91,10 +91,18 @@ sg_attention_tile sg_attention_tile_at(const sg_attention_problem *a, int64_t he
     return t;
 }
 
-void sg_attention_pack(const float *x, int64_t stride, int64_t count, int64_t width, int64_t pad, float *out)
+void sg_attention_pack_columns(const sg_attention_run *run, const sg_attention_tile *t, const void *x,
+                               const sg_attention_layout *l, int64_t width, float factor, float *out)
 {
+    run->k->transpose(run->a->keys, width, factor, sg_attention_rows(x, l, t, 0), l->row, out, run->a->row);
+}
+
+void sg_attention_pack_rows(const sg_attention_tile *t, const void *x, const sg_attention_layout *l, int64_t first,
+                            int64_t count, int64_t width, float *out)
+{
+    int64_t pad = sg_tile_pad(width);
     for (int64_t i = 0; i < count; i++) {
-        memcpy(out + i * pad, x + i * stride, (size_t)width * sizeof(float));
+        memcpy(out + i * pad, sg_attention_rows(x, l, t, first + i), (size_t)width * sizeof(float));
         memset(out + i * pad + width, 0, (size_t)(pad - width) * sizeof(float));
     }
 }
@@ -121,11 +129,11 @@ static int64_t spread_row(const sg_attention_spread *s, const sg_attention_tile 
     return t->b * s->step[0] + t->h * s->step[1] + (t->first + i) * s->step[2];
 }
 
-void sg_attention_add_spread(const sg_attention_run *run, const sg_attention_spread *spread, const sg_attention_tile *t,
-                             const void *x, float *rows)
+static void add_spread(const sg_attention_run *run, const sg_attention_spread *spread, const sg_attention_tile *t,
+                       const void *x, float *rows)
 {
     for (int64_t i = 0; i < t->rows; i++)
-        run->k->add(t->keys, (const float *)x + spread_row(spread, t, i), spread->step[3], rows + i * run->a->keys_pad);
+        run->k->add(t->keys, (const float *)x + spread_row(spread, t, i), spread->step[3], rows + i * run->a->row);
 }
 
 static void leave_out(float *row, int64_t from, int64_t to)
@@ -138,17 +146,46 @@ void sg_attention_scores(const sg_attention_run *run, const sg_attention_tile *t
 {
     const sg_attention_problem *a = run->a;
     const float *q = sg_attention_rows(run->in[SG_ATTENTION_Q], &a->q, t, t->first);
-    run->k->gemm(t->rows, t->keys_pad, a->depth, q, a->q.row, 1, kt, a->keys_pad, scores, a->keys_pad, false);
+    run->k->gemm(t->rows, t->keys_pad, a->depth, q, a->q.row, 1, kt, a->row, scores, a->row, false);
     if (a->bias.input >= 0)
-        sg_attention_add_spread(run, &a->bias, t, run->in[a->bias.input], scores);
+        add_spread(run, &a->bias, t, run->in[a->bias.input], scores);
     for (int64_t i = 0; i < t->rows; i++) {
-        float *row = scores + i * a->keys_pad;
+        float *row = scores + i * a->row;
         int64_t last = t->first + i + 1;
         if (a->mask.input >= 0)
             run->k->mask(t->keys, (const uint8_t *)run->in[a->mask.input] + spread_row(&a->mask, t, i), a->mask.step[3],
                          row);
         leave_out(row, a->causal && last < t->keys ? last : t->keys, t->keys_pad);
     }
+}
+
+void sg_attention_probabilities(const sg_attention_run *run, const sg_attention_tile *t, const float *lse,
+                                float *scores)
+{
+    for (int64_t i = 0; i < t->rows; i++) {
+        float *row = scores + i * run->a->row;
+        if (lse[i] == -INFINITY)
+            memset(row, 0, (size_t)t->keys_pad * sizeof(float));
+        else
+            run->k->exp_sum(t->keys_pad, lse[i], row);
+    }
+}
+
+void sg_attention_score_tangents(const sg_attention_run *run, const sg_attention_tile *t, const float *kt,
+                                 const float *tq, const float *tkt, const float *tbias, float *tangents)
+{
+    const sg_attention_problem *a = run->a;
+    const float *q = sg_attention_rows(run->in[SG_ATTENTION_Q], &a->q, t, t->first);
+    if (tq)
+        run->k->gemm(t->rows, t->keys_pad, a->depth, sg_attention_rows(tq, &a->q, t, t->first), a->q.row, 1, kt, a->row,
+                     tangents, a->row, false);
+    if (tkt)
+        run->k->gemm(t->rows, t->keys_pad, a->depth, q, a->q.row, 1, tkt, a->row, tangents, a->row, tq != NULL);
+    if (!tq && !tkt)
+        for (int64_t i = 0; i < t->rows; i++)
+            memset(tangents + i * a->row, 0, (size_t)t->keys_pad * sizeof(float));
+    if (tbias)
+        add_spread(run, &a->bias, t, tbias, tangents);
 }
 
 const float *sg_attention_drop(const sg_attention_run *run, const sg_attention_tile *t, int64_t i, float *row)

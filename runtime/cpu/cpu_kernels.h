@@ -18,6 +18,7 @@ extern const sg_cpu_kernel sg_cpu_move_kernels[];      /* move.c: concat, slice,
 extern const sg_cpu_kernel sg_cpu_transpose_kernels[]; /* transpose.c */
 extern const sg_cpu_kernel sg_cpu_index_kernels[];     /* index.c: gather, scatter, one_hot, rng_advance */
 extern const sg_cpu_kernel sg_cpu_attention_kernels[]; /* attention.c */
-extern const sg_cpu_kernel sg_cpu_adam_kernels[];      /* adam.c */
+extern const sg_cpu_kernel sg_cpu_attention_derivative_kernels[]; /* attention_derivative.c */
+extern const sg_cpu_kernel sg_cpu_adam_kernels[];                 /* adam.c */
 
 #endif

@@ -3,9 +3,12 @@
 #include "runtime/cpu/update_internal.h"
 
 static const sg_cpu_kernel *const tables[] = {
-    sg_cpu_fused_kernels,     sg_cpu_matmul_kernels, sg_cpu_csr_kernels,         sg_cpu_reduce_kernels,
-    sg_cpu_along_kernels,     sg_cpu_move_kernels,   sg_cpu_transpose_kernels,   sg_cpu_index_kernels,
-    sg_cpu_attention_kernels, sg_cpu_adam_kernels,   sg_cpu_sparse_adam_kernels,
+    sg_cpu_fused_kernels,     sg_cpu_matmul_kernels,
+    sg_cpu_csr_kernels,       sg_cpu_reduce_kernels,
+    sg_cpu_along_kernels,     sg_cpu_move_kernels,
+    sg_cpu_transpose_kernels, sg_cpu_index_kernels,
+    sg_cpu_attention_kernels, sg_cpu_attention_derivative_kernels,
+    sg_cpu_adam_kernels,      sg_cpu_sparse_adam_kernels,
 };
 
 const sg_cpu_kernel *sg_cpu_find(const sg_kernel_spec *spec)
