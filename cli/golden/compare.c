@@ -79,11 +79,18 @@ static bool fits_float(const sg_golden_tensor *t)
     return true;
 }
 
+/* A loose case hangs on digits of its inputs that float32 does not have, such as small deviations from a large mean. A trace is
+ * loose because its steps multiply errors; its limit allows for that. */
+static bool hangs_on_digits(const sg_golden *g)
+{
+    return strcmp(g->tol, "loose") == 0 && !(g->row->flags & SG_GOLDEN_TRACE);
+}
+
 bool sg_golden_fits_float(const sg_golden *g)
 {
     static const char extreme[] = "_extreme";
     size_t length = strlen(g->name), tail = sizeof extreme - 1;
-    if (length >= tail && strcmp(g->name + length - tail, extreme) == 0)
+    if (hangs_on_digits(g) || (length >= tail && strcmp(g->name + length - tail, extreme) == 0))
         return false;
     for (int32_t k = 0; k < g->group[SG_GOLDEN_INPUTS].n; k++)
         if (!fits_float(&g->group[SG_GOLDEN_INPUTS].at[k]))
