@@ -132,3 +132,34 @@ sg_value sg_scatter_rows(sg_value x, sg_value index, sg_value model)
     sg_value in[] = {x, index, model};
     return sg_build_op(&sg_op_scatter_rows, in, 3, NULL);
 }
+
+sg_value sg_scatter_add(sg_value x, sg_value index, sg_value source)
+{
+    return sg_add(x, sg_scatter_rows(source, index, x));
+}
+
+/* The axis goes to the front, and the axes of the index from there to its place. */
+sg_value sg_take(sg_value x, sg_value index, int32_t axis)
+{
+    if (sg_is_none(x) || sg_is_none(index))
+        return SG_NONE;
+    int32_t rank = sg_rank_of(x), front = sg_axis_of(x, rank, axis), moved = sg_rank_of(index);
+    if (front < 0)
+        return SG_NONE;
+    int32_t order[SG_MAX_RANK], n = 0;
+    order[n++] = front;
+    for (int32_t i = 0; i < rank; i++)
+        if (i != front)
+            order[n++] = i;
+    sg_value y = sg_gather(sg_transpose(x, n, order), index);
+    if (sg_is_none(y))
+        return SG_NONE;
+    n = 0;
+    for (int32_t i = 0; i < front; i++)
+        order[n++] = moved + i;
+    for (int32_t i = 0; i < moved; i++)
+        order[n++] = i;
+    for (int32_t i = moved + front; i < moved + rank - 1; i++)
+        order[n++] = i;
+    return sg_transpose(y, n, order);
+}

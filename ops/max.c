@@ -1,11 +1,11 @@
-/* max.c - y = max or min of x over one axis; argmax.
+/* max.c - y = max or min of x over one axis; argmax and argmin.
  *
  * With the set A of arguments where x equals y, ties share the cotangent evenly (the mean of the subgradient's
  * corners):
  *     dx_i = dy [x_i = y] / |A|,      ty = sum_i tx_i [x_i = y] / |A|.
  * The share is piecewise constant, so all higher derivatives are zero. A NaN in the row makes y NaN and, by 0 / 0, the
- * shares of that row NaN. An empty axis has no maximum: an error. argmax takes the lowest index among ties and the
- * first NaN. */
+ * shares of that row NaN. An empty axis has no maximum: an error. argmax and argmin take the lowest index among ties and
+ * the first NaN. */
 #include "ops/axis_internal.h"
 #include "ops/reduce_internal.h"
 
@@ -74,6 +74,8 @@ static void eval_min(const sg_eval_args *a) { eval_extreme(a, -1, false); }
 
 static void eval_argmax(const sg_eval_args *a) { eval_extreme(a, 1, true); }
 
+static void eval_argmin(const sg_eval_args *a) { eval_extreme(a, -1, true); }
+
 const sg_op sg_op_max = {
     .name = "max",
     .summary = "y = max of x over an axis; ties share the cotangent",
@@ -102,7 +104,7 @@ const sg_op sg_op_min = {
     .cost = sg_reduce_cost,
 };
 
-static sg_status infer_argmax(const sg_infer_args *a)
+static sg_status infer_place(const sg_infer_args *a)
 {
     sg_attr attr[] = {a->attr[SG_REDUCE_AXIS], sg_attr_int(0)};
     sg_infer_args as_max = *a;
@@ -120,8 +122,21 @@ const sg_op sg_op_argmax = {
     .flags = SG_OP_ZERO_GRAD,
     .attrs = sg_reduce_attrs,
     .n_attrs = 1,
-    .infer = infer_argmax,
+    .infer = infer_place,
     .eval = eval_argmax,
+    .cost = sg_reduce_cost,
+};
+
+const sg_op sg_op_argmin = {
+    .name = "argmin",
+    .summary = "y = lowest index of the min of x over an axis",
+    .n_in = 1,
+    .n_out = 1,
+    .flags = SG_OP_ZERO_GRAD,
+    .attrs = sg_reduce_attrs,
+    .n_attrs = 1,
+    .infer = infer_place,
+    .eval = eval_argmin,
     .cost = sg_reduce_cost,
 };
 
@@ -130,3 +145,5 @@ sg_value sg_max(sg_value x, int32_t axis, bool keep) { return sg_reduce_build(&s
 sg_value sg_min(sg_value x, int32_t axis, bool keep) { return sg_reduce_build(&sg_op_min, x, axis, keep); }
 
 sg_value sg_argmax(sg_value x, int32_t axis) { return sg_reduce_build(&sg_op_argmax, x, axis, false); }
+
+sg_value sg_argmin(sg_value x, int32_t axis) { return sg_reduce_build(&sg_op_argmin, x, axis, false); }

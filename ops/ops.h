@@ -61,6 +61,8 @@ sg_value sg_pow(sg_value a, sg_value b);     /* 0^0 = 1; d(x^0)/dx = 0 */
 sg_value sg_maximum(sg_value a, sg_value b); /* ties 1/2 each; NaN propagates */
 sg_value sg_minimum(sg_value a, sg_value b);
 sg_value sg_xlogy(sg_value x, sg_value y); /* x log y, 0 at x = 0 unless y is NaN */
+sg_value sg_logaddexp(sg_value a,
+                      sg_value b);         /* composite: log(e^a + e^b) without overflow; both -inf: -inf, gradient 0 */
 sg_value sg_equal(sg_value a, sg_value b); /* BOOL; derivative zero; also I32 */
 sg_value sg_not_equal(sg_value a, sg_value b);
 sg_value sg_less(sg_value a, sg_value b);
@@ -85,8 +87,12 @@ sg_value sg_mean_axes(sg_value x, int32_t n, const int32_t *axes, bool keep);
 sg_value sg_mean_all(sg_value x);
 sg_value sg_max(sg_value x, int32_t axis, bool keep); /* ties share the cotangent evenly; empty axis: error */
 sg_value sg_min(sg_value x, int32_t axis, bool keep);
-sg_value sg_prod(sg_value x, int32_t axis, bool keep);      /* exact at zeros at every order */
-sg_value sg_argmax(sg_value x, int32_t axis);               /* I32; ties: lowest index */
+sg_value sg_prod(sg_value x, int32_t axis, bool keep); /* exact at zeros at every order */
+sg_value sg_argmax(sg_value x, int32_t axis);          /* I32; ties: lowest index; the first NaN */
+sg_value sg_argmin(sg_value x, int32_t axis);
+/* The k largest along an axis, largest first, ties in order of place; NaN counts as larger than all numbers. `indices`
+ * (I32, may be NULL) receives their places. k is from 0 to the size of the axis. The k smallest: of sg_neg(x). */
+sg_value sg_top_k(sg_value x, int64_t k, int32_t axis, sg_value *indices);
 sg_value sg_logsumexp(sg_value x, int32_t axis, bool keep); /* all -inf: -inf with gradient 0 */
 sg_value sg_cumsum(sg_value x, int32_t axis);
 
@@ -104,6 +110,7 @@ sg_value sg_tile_axis(sg_value x, int32_t axis,
 sg_value sg_concat(const sg_value *x, int32_t n, int32_t axis);
 sg_value sg_slice(sg_value x, int32_t axis, int64_t begin, int64_t end);  /* [begin, end), negatives from the end */
 sg_value sg_pad(sg_value x, int32_t axis, int64_t before, int64_t after); /* with zeros */
+sg_value sg_pad_with(sg_value x, int32_t axis, int64_t before, int64_t after, double value); /* any value, also inf */
 sg_value sg_zeros_like(sg_value model); /* exact zeros of model's shape and real dtype */
 sg_value sg_ones_like(sg_value model);
 sg_value sg_fill_like(sg_value model, double value);
@@ -111,6 +118,18 @@ sg_value sg_fill_like(sg_value model, double value);
 /* ---- indexing; indices are I32, out of range is an error at run time (named node) */
 sg_value sg_gather(sg_value table, sg_value index); /* rows: table [V, ...], index [...] -> [index..., ...] */
 sg_value sg_scatter_rows(sg_value x, sg_value index, sg_value model); /* its transpose: rows added up; shape of model */
+sg_value sg_scatter_add(sg_value x, sg_value index, sg_value source); /* x with source[i] added to row index[i] */
+sg_value sg_take(sg_value x, sg_value index, int32_t axis); /* gather along an axis: it becomes the axes of the index */
+/* Single elements: y[.., i, ..] = x[.., index[.., i, ..], ..]; the index has x's shape but for the axis. Its transpose
+ * adds elements up in the shape of a model; _add_ adds them to x. */
+sg_value sg_gather_elements(sg_value x, sg_value index, int32_t axis);
+sg_value sg_scatter_elements(sg_value x, sg_value index, sg_value model, int32_t axis);
+sg_value sg_scatter_add_elements(sg_value x, sg_value index, sg_value source, int32_t axis);
+/* Reductions over the rows with one id: segment I32 has the leading axes of x (its rows), in any order of ids;
+ * -> [segments, rest of x]. A segment without rows: sum 0, mean 0, max -inf. Ties of max share the cotangent evenly. */
+sg_value sg_segment_sum(sg_value x, sg_value segment, int64_t segments);
+sg_value sg_segment_mean(sg_value x, sg_value segment, int64_t segments);
+sg_value sg_segment_max(sg_value x, sg_value segment, int64_t segments);
 sg_value sg_one_hot(sg_value index, int64_t classes);
 
 /* ---- products. a [..., M, K], b [..., K, N] -> [..., M, N]; batch axes broadcast. _nt: b is [..., N, K]; _tn: a is
@@ -118,6 +137,9 @@ sg_value sg_one_hot(sg_value index, int64_t classes);
 sg_value sg_matmul(sg_value a, sg_value b);
 sg_value sg_matmul_nt(sg_value a, sg_value b);
 sg_value sg_matmul_tn(sg_value a, sg_value b);
+/* Sums of products in NumPy's notation, one letter an axis: sg_einsum("bqhd,bkhd->bhqk", (sg_value[]){q, k}, 2). The
+ * result must be given; a letter stands at most once in an operand. Built from transposes and matrix products. */
+sg_value sg_einsum(const char *equation, const sg_value *x, int32_t n);
 
 /* ---- sparse rows. A CSR batch [rows, columns] with a fixed capacity of non-zeros; the true count is indptr[rows]. Its
  *      transpose (column pointers, row of and position of each non-zero in column order) comes beside it, so that the

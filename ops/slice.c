@@ -176,6 +176,16 @@ sg_value sg_pad(sg_value x, int32_t axis, int64_t before, int64_t after)
     return sg_build_op(&sg_op_pad, &x, 1, attr);
 }
 
+/* Not x - value padded and value added: that would round x, and fail for an infinite value. */
+sg_value sg_pad_with(sg_value x, int32_t axis, int64_t before, int64_t after, double value)
+{
+    sg_value padded = sg_pad(x, axis, before, after);
+    if (sg_is_none(padded) || sg_same(padded, x))
+        return padded;
+    sg_value inside = sg_cast(sg_pad(sg_ones_like(x), axis, before, after), SG_BOOL);
+    return sg_where(inside, padded, sg_number(x, value));
+}
+
 sg_value sg_pad_like(sg_value x, sg_value model, int32_t axis, int64_t begin, int64_t end)
 {
     sg_value in[] = {x, model};

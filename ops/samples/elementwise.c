@@ -93,6 +93,7 @@ static const sg_sample rows[] = {
     BINARY("maximum", sg_maximum, APART, APART, false),
     BINARY("minimum", sg_minimum, APART, APART, false),
     BINARY("xlogy", sg_xlogy, WEIGHT, POSITIVE, false),
+    BINARY("logaddexp", sg_logaddexp, APART, APART, false),
     BINARY("bce_with_logits", sg_bce_with_logits, LOGIT, TARGET, false),
     BINARY("equal", sg_equal, APART, APART, true),
     BINARY("not_equal", sg_not_equal, APART, APART, true),

@@ -64,6 +64,7 @@ typedef struct sg_sample_table {
     X(elementwise)                                                                                                     \
     X(reduce)                                                                                                          \
     X(shape)                                                                                                           \
+    X(index)                                                                                                           \
     X(product)                                                                                                         \
     X(loss)                                                                                                            \
     X(attention)                                                                                                       \

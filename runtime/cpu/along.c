@@ -1,4 +1,4 @@
-/* along.c - what works along one axis: max, min, prod, argmax, logsumexp, cumsum, softmax and log_softmax.
+/* along.c - what works along one axis: max, min, prod, argmax, argmin, logsumexp, cumsum, softmax and log_softmax.
  *
  * Each op is a function of one contiguous row. Where the axis is not the last one, blocks of COLUMNS neighbouring columns
  * are copied into scratch rows first. */
@@ -49,14 +49,18 @@ static void row_prod(int64_t n, const float *x, float *y)
 static void row_argmax(int64_t n, const float *x, float *y)
 {
     int32_t best = 0;
-    for (int64_t i = 0; i < n; i++) {
-        if (isnan(x[i])) {
+    for (int64_t i = 0; i < n && !isnan(x[best]); i++)
+        if (isnan(x[i]) || x[i] > x[best])
             best = (int32_t)i;
-            break;
-        }
-        if (x[i] > x[best])
+    memcpy(y, &best, sizeof best);
+}
+
+static void row_argmin(int64_t n, const float *x, float *y)
+{
+    int32_t best = 0;
+    for (int64_t i = 0; i < n && !isnan(x[best]); i++)
+        if (isnan(x[i]) || x[i] < x[best])
             best = (int32_t)i;
-    }
     memcpy(y, &best, sizeof best);
 }
 
@@ -178,6 +182,7 @@ static const struct {
     {&sg_op_min, row_min, false},
     {&sg_op_prod, row_prod, false},
     {&sg_op_argmax, row_argmax, false},
+    {&sg_op_argmin, row_argmin, false},
     {&sg_op_logsumexp, row_logsumexp, false},
     {&sg_op_cumsum, row_cumsum, true},
     {&sg_op_softmax, row_softmax, true},
@@ -216,6 +221,8 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
 static bool supports(const sg_kernel_spec *spec) { return spec->in_dtype[0] == SG_F32; }
 
 const sg_cpu_kernel sg_cpu_along_kernels[] = {
-    {&sg_op_max, supports, prepare},     {&sg_op_min, supports, prepare},         {&sg_op_prod, supports, prepare},
-    {&sg_op_argmax, supports, prepare},  {&sg_op_logsumexp, supports, prepare},   {&sg_op_cumsum, supports, prepare},
-    {&sg_op_softmax, supports, prepare}, {&sg_op_log_softmax, supports, prepare}, {0}};
+    {&sg_op_max, supports, prepare},         {&sg_op_min, supports, prepare},
+    {&sg_op_prod, supports, prepare},        {&sg_op_argmax, supports, prepare},
+    {&sg_op_argmin, supports, prepare},      {&sg_op_logsumexp, supports, prepare},
+    {&sg_op_cumsum, supports, prepare},      {&sg_op_softmax, supports, prepare},
+    {&sg_op_log_softmax, supports, prepare}, {0}};

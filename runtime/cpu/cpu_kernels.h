@@ -8,6 +8,7 @@
 #include "ops/op_list.h"
 #undef SG_OP
 
+/* clang-format off */
 /* fused_kernel.c: fused chains, and every elementwise op, cast, broadcast, fill and draw as a chain of one node */
 extern const sg_cpu_kernel sg_cpu_fused_kernels[];
 extern const sg_cpu_kernel sg_cpu_matmul_kernels[];    /* matmul.c */
@@ -16,9 +17,12 @@ extern const sg_cpu_kernel sg_cpu_reduce_kernels[];    /* reduce.c: sums */
 extern const sg_cpu_kernel sg_cpu_along_kernels[];     /* along.c: other reductions and scans along one axis, softmax */
 extern const sg_cpu_kernel sg_cpu_move_kernels[];      /* move.c: concat, slice, pad */
 extern const sg_cpu_kernel sg_cpu_transpose_kernels[]; /* transpose.c */
-extern const sg_cpu_kernel sg_cpu_index_kernels[];     /* index.c: gather, scatter, one_hot, rng_advance */
+extern const sg_cpu_kernel sg_cpu_index_kernels[];     /* index.c: gather, scatter, segment_max, one_hot, rng_advance */
+extern const sg_cpu_kernel sg_cpu_index_elements_kernels[]; /* index_elements.c */
+extern const sg_cpu_kernel sg_cpu_top_k_kernels[];     /* top_k.c */
 extern const sg_cpu_kernel sg_cpu_attention_kernels[]; /* attention.c */
 extern const sg_cpu_kernel sg_cpu_attention_derivative_kernels[]; /* attention_derivative.c */
-extern const sg_cpu_kernel sg_cpu_adam_kernels[];                 /* adam.c */
+extern const sg_cpu_kernel sg_cpu_adam_kernels[];      /* adam.c */
+/* clang-format on */
 
 #endif

@@ -1,10 +1,12 @@
-/* index.c - rows by index: gather, scatter_rows, one_hot; and the step of the random state. Indices come from the user: they
- * are checked before anything is read through them. */
+/* index.c - rows by index: gather, scatter_rows, segment_max, one_hot; and the step of the random state. Indices come from
+ * the user: they are checked before anything is read through them. */
 #include "runtime/cpu/cpu_kernels.h"
+#include "runtime/cpu/index_internal.h"
 
 #include "graph/random_internal.h"
 #include "ops/ops_internal.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Below this many bytes a second thread costs more than it saves. */
@@ -17,15 +19,15 @@ typedef struct index_state {
     size_t row_bytes;
 } index_state;
 
-static bool check_indices(const index_state *s, const int32_t *index, sg_error *err)
+bool sg_cpu_check_indices(const int32_t *index, int64_t count, int64_t limit, sg_error *err)
 {
     bool good = true;
-    for (int64_t i = 0; i < s->count; i++)
-        good &= index[i] >= 0 && index[i] < s->rows;
-    for (int64_t i = 0; i < s->count && !good; i++)
-        if (index[i] < 0 || index[i] >= s->rows) {
+    for (int64_t i = 0; i < count; i++)
+        good &= index[i] >= 0 && index[i] < limit;
+    for (int64_t i = 0; i < count && !good; i++)
+        if (index[i] < 0 || index[i] >= limit) {
             sg_fail(err, SG_E_DATA, "index %d at position %lld is outside [0, %lld)", index[i], (long long)i,
-                    (long long)s->rows);
+                    (long long)limit);
             return false;
         }
     return true;
@@ -58,7 +60,7 @@ static void gather_tiles(void *arg, int64_t begin, int64_t end, int32_t thread)
 static bool launch_gather(const sg_launch *l, sg_error *err)
 {
     const index_state *s = l->state;
-    if (!check_indices(s, l->in[1], err))
+    if (!sg_cpu_check_indices(l->in[1], s->count, s->rows, err))
         return false;
     if (s->row_bytes == 0)
         return true;
@@ -67,7 +69,7 @@ static bool launch_gather(const sg_launch *l, sg_error *err)
     return true;
 }
 
-/* -------------------------------------------------------------------------------------------------- scatter_rows */
+/* ------------------------------------------------------------------------------------- scatter_rows, segment_max */
 
 /* Counting sort of positions by row, positions ascending within a row. */
 static void sort_by_row(const index_state *s, const int32_t *index, int32_t *start, int32_t *order)
@@ -101,19 +103,41 @@ static void scatter_tiles(void *arg, int64_t begin, int64_t end, int32_t thread)
     }
 }
 
-static bool launch_scatter(const sg_launch *l, sg_error *err)
+/* The same for the maximum; NaN stays once it is there. */
+static void max_tiles(void *arg, int64_t begin, int64_t end, int32_t thread)
+{
+    (void)thread;
+    const job *j = arg;
+    int64_t width = j->s->width;
+    for (int64_t r = begin; r < end; r++) {
+        float *out = (float *)j->out + r * width;
+        for (int64_t i = 0; i < width; i++)
+            out[i] = -INFINITY;
+        for (int32_t k = j->start[r]; k < j->start[r + 1]; k++) {
+            const float *row = (const float *)j->in + j->order[k] * width;
+            for (int64_t i = 0; i < width; i++)
+                out[i] = isnan(row[i]) || row[i] > out[i] ? row[i] : out[i];
+        }
+    }
+}
+
+static bool run_by_row(const sg_launch *l, sg_cpu_range_fn tiles, sg_error *err)
 {
     const index_state *s = l->state;
-    if (!check_indices(s, l->in[1], err))
+    if (!sg_cpu_check_indices(l->in[1], s->count, s->rows, err))
         return false;
     if (s->rows == 0 || s->width == 0)
         return true;
     int32_t *start = l->workspace, *order = start + s->rows + 1;
     sort_by_row(s, l->in[1], start, order);
     job j = {.s = s, .in = l->in[0], .out = l->out[0], .start = start, .order = order};
-    sg_cpu_parallel(threads_for(l, s->rows + s->count, s->row_bytes), s->rows, scatter_tiles, &j);
+    sg_cpu_parallel(threads_for(l, s->rows + s->count, s->row_bytes), s->rows, tiles, &j);
     return true;
 }
+
+static bool launch_scatter(const sg_launch *l, sg_error *err) { return run_by_row(l, scatter_tiles, err); }
+
+static bool launch_segment_max(const sg_launch *l, sg_error *err) { return run_by_row(l, max_tiles, err); }
 
 /* ------------------------------------------------------------------------------------------------------- one_hot */
 
@@ -122,7 +146,7 @@ static bool launch_one_hot(const sg_launch *l, sg_error *err)
     const index_state *s = l->state;
     const int32_t *index = l->in[0];
     float *out = l->out[0];
-    if (!check_indices(s, index, err))
+    if (!sg_cpu_check_indices(index, s->count, s->rows, err))
         return false;
     if (s->count == 0 || s->rows == 0)
         return true;
@@ -182,13 +206,14 @@ static sg_status prepare_gather(sg_device *device, const sg_kernel_spec *spec, s
     return prepare(spec, rows_of(&spec->in_shape[0], &spec->in_shape[1], spec->in_dtype[0]), launch_gather, out, err);
 }
 
-static sg_status prepare_scatter(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
+static sg_status prepare_by_row(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
 {
     (void)device;
     index_state s = rows_of(&spec->out_shape[0], &spec->in_shape[1], spec->out_dtype[0]);
     if (s.count > INT32_MAX)
-        return sg_fail(err, SG_E_UNSUPPORTED, "scatter_rows takes at most 2^31 - 1 indices");
-    SG_TRY(prepare(spec, s, launch_scatter, out, err));
+        return sg_fail(err, SG_E_UNSUPPORTED, "%s takes at most 2^31 - 1 indices", spec->node->op->name);
+    bool sum = spec->node->op == &sg_op_scatter_rows;
+    SG_TRY(prepare(spec, s, sum ? launch_scatter : launch_segment_max, out, err));
     out->workspace = (size_t)(s.rows + 1 + s.count) * sizeof(int32_t);
     return SG_OK;
 }
@@ -219,9 +244,12 @@ static sg_status prepare_draw_key(sg_device *device, const sg_kernel_spec *spec,
     return SG_OK;
 }
 
-static bool supports_scatter(const sg_kernel_spec *spec) { return spec->in_dtype[0] == SG_F32; }
+static bool supports_f32(const sg_kernel_spec *spec) { return spec->in_dtype[0] == SG_F32; }
 
-const sg_cpu_kernel sg_cpu_index_kernels[] = {
-    {&sg_op_gather, NULL, prepare_gather},     {&sg_op_scatter_rows, supports_scatter, prepare_scatter},
-    {&sg_op_one_hot, NULL, prepare_one_hot},   {&sg_op_rng_advance, NULL, prepare_rng_advance},
-    {&sg_op_draw_key, NULL, prepare_draw_key}, {0}};
+const sg_cpu_kernel sg_cpu_index_kernels[] = {{&sg_op_gather, NULL, prepare_gather},
+                                              {&sg_op_scatter_rows, supports_f32, prepare_by_row},
+                                              {&sg_op_segment_max, supports_f32, prepare_by_row},
+                                              {&sg_op_one_hot, NULL, prepare_one_hot},
+                                              {&sg_op_rng_advance, NULL, prepare_rng_advance},
+                                              {&sg_op_draw_key, NULL, prepare_draw_key},
+                                              {0}};

@@ -2,14 +2,24 @@
 #include "runtime/cpu/cpu_kernels.h"
 #include "runtime/cpu/update_internal.h"
 
+/* clang-format off */
 static const sg_cpu_kernel *const tables[] = {
-    sg_cpu_fused_kernels,     sg_cpu_matmul_kernels,
-    sg_cpu_csr_kernels,       sg_cpu_reduce_kernels,
-    sg_cpu_along_kernels,     sg_cpu_move_kernels,
-    sg_cpu_transpose_kernels, sg_cpu_index_kernels,
-    sg_cpu_attention_kernels, sg_cpu_attention_derivative_kernels,
-    sg_cpu_adam_kernels,      sg_cpu_sparse_adam_kernels,
+    sg_cpu_fused_kernels,
+    sg_cpu_matmul_kernels,
+    sg_cpu_csr_kernels,
+    sg_cpu_reduce_kernels,
+    sg_cpu_along_kernels,
+    sg_cpu_move_kernels,
+    sg_cpu_transpose_kernels,
+    sg_cpu_index_kernels,
+    sg_cpu_index_elements_kernels,
+    sg_cpu_top_k_kernels,
+    sg_cpu_attention_kernels,
+    sg_cpu_attention_derivative_kernels,
+    sg_cpu_adam_kernels,
+    sg_cpu_sparse_adam_kernels,
 };
+/* clang-format on */
 
 const sg_cpu_kernel *sg_cpu_find(const sg_kernel_spec *spec)
 {

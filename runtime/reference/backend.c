@@ -22,24 +22,35 @@ static void kernel_release(void *state)
     sg_free(k);
 }
 
+/* Which operand holds indices, and which axis of which shape they count: of an input, or of output 0 (source -1). An axis
+ * that the node's first attribute names has the number BY_ATTRIBUTE; others may count from the end. */
+enum { BY_ATTRIBUTE = SG_MAX_RANK };
+static const struct index_rule {
+    const char *op;
+    int32_t index, low, source, axis;
+} index_rules[] = {
+    {"gather", 1, 0, 0, 0},
+    {"scatter_rows", 1, 0, 2, 0},
+    {"gather_elements", 1, 0, 0, BY_ATTRIBUTE},
+    {"scatter_elements", 1, 0, 2, BY_ATTRIBUTE},
+    {"segment_max", 1, 0, -1, 0},
+    {"one_hot", 0, 0, -1, -1},
+    {"softmax_cross_entropy", 1, -1, 0, -1}, /* -1: ignored positions */
+};
+
 /* A rule cannot fail, so operands that name rows or classes are checked before it runs. */
 static void find_index(reference_kernel *k, const sg_kernel_spec *spec)
 {
-    const char *op = spec->node->op->name;
     k->index = -1;
-    if (strcmp(op, "gather") == 0) {
-        k->index = 1;
-        k->limit = (double)spec->in_shape[0].dim[0];
-    } else if (strcmp(op, "scatter_rows") == 0) {
-        k->index = 1;
-        k->limit = (double)spec->in_shape[2].dim[0];
-    } else if (strcmp(op, "one_hot") == 0) {
-        k->index = 0;
-        k->limit = (double)spec->out_shape[0].dim[spec->out_shape[0].rank - 1];
-    } else if (strcmp(op, "softmax_cross_entropy") == 0) {
-        k->index = 1;
-        k->low = -1; /* ignored positions */
-        k->limit = (double)spec->in_shape[0].dim[spec->in_shape[0].rank - 1];
+    for (size_t i = 0; i < sizeof index_rules / sizeof *index_rules; i++) {
+        const struct index_rule *r = &index_rules[i];
+        if (strcmp(spec->node->op->name, r->op) != 0)
+            continue;
+        const sg_shape *source = r->source < 0 ? &spec->out_shape[0] : &spec->in_shape[r->source];
+        int64_t axis = r->axis == BY_ATTRIBUTE ? spec->attr[0].i : r->axis;
+        k->index = r->index;
+        k->low = r->low;
+        k->limit = (double)source->dim[axis < 0 ? axis + source->rank : axis];
     }
 }
 
