@@ -259,6 +259,13 @@ sg_status sg_metrics_per_label(sg_label_report *out, const float *p, const float
 typedef enum sg_task { SG_TASK_MLC } sg_task;
 #define SG_DEVICE_NAMES "cpu|reference"
 typedef enum sg_device_choice { SG_DEVICE_CPU, SG_DEVICE_REFERENCE } sg_device_choice;
+#define SG_SCHEDULE_NAMES "plateau|constant|linear|cosine"
+typedef enum sg_schedule {
+    SG_SCHEDULE_PLATEAU,
+    SG_SCHEDULE_CONSTANT,
+    SG_SCHEDULE_LINEAR,
+    SG_SCHEDULE_COSINE
+} sg_schedule;
 #define SG_FORMAT_NAMES "auto|arff|libsvm|xc"
 #define SG_SCALING_NAMES "auto|none|standardise|minmax"
 #define SG_IMPUTE_NAMES "mean|zero|indicator"
@@ -337,6 +344,8 @@ typedef enum sg_energy_method { SG_METHOD_NCE } sg_energy_method;
     X(train, energy_weight_decay, REAL, "1e-05", "[0, inf)", "", "decoupled weight decay of the loss-net")             \
     X(train, clip, REAL, "10", "[0, inf)", "", "largest gradient norm of the task-net; 0 does not clip")               \
     X(train, patience, INT, "20", "[1, 1000000]", "patience", "epochs without a better validation metric that end it") \
+    X(train, schedule, ENUM, "plateau", SG_SCHEDULE_NAMES, "schedule", "how train.lr moves; linear and cosine end at 0")   \
+    X(train, warmup, INT, "0", "[0, 1000000000]", "", "steps over which train.lr rises from 0")                         \
     X(train, plateau_factor, REAL, "0.5", "(0, 1]", "", "factor on train.lr when the metric stands still")             \
     X(train, plateau_patience, INT, "5", "[0, 1000000]", "", "epochs it may stand still before that")                  \
     X(train, plateau_threshold, REAL, "0.0001", "[0, 1)", "", "relative gain that counts as better for the plateau")   \
@@ -509,6 +518,10 @@ sg_value sg_log_bernoulli(sg_value z, sg_value y);
 /* Ranking loss of noise-contrastive estimation (Ma and Collins 2018; gold in the denominator), per row:
  * -log(e^{r_0} / sum_k e^{r_k}), r = score - log_noise, column 0 the gold. [B, 1 + K] -> [B] */
 sg_value sg_nce_ranking_loss(sg_value score, sg_value log_noise);
+
+/* The factor on a base learning rate at step 0, 1, ...: step / warmup while step < warmup; then 1 (plateau, constant), or down
+ * to 0 at `total`, straight (linear) or as (1 + cos pi x) / 2 over the part x that is done (cosine). 0 from `total` on. */
+double sg_schedule_factor(sg_schedule schedule, int64_t warmup, int64_t total, int64_t step);
 
 /* One optimiser step on values p with gradients g: p, moments and step count are assigned. `scope` holds the moments. */
 typedef struct sg_adam_options {

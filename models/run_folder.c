@@ -282,7 +282,7 @@ sg_status sgi_folder_log(sgi_run *run, const sg_metrics *validation, double seco
     int losses = run->c->loss.name == SG_LOSS_SEAL_DYNAMIC ? SGI_LOSSES : 1;
     for (int k = 0; k < losses; k++)
         log_line(out, run, "train", names[k], run->at.sums[k] / (double)run->steps, true, seconds);
-    log_line(out, run, "train", "lr", run->at.lr, true, seconds);
+    log_line(out, run, "train", "lr", sgi_schedule_rate(run, run->at.epoch * run->steps), true, seconds);
     for (int32_t k = 0; k < validation->count; k++)
         log_line(out, run, "validation", validation->metric[k].name, validation->metric[k].value,
                  validation->metric[k].defined, seconds);

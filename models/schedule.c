@@ -1,5 +1,26 @@
-/* schedule.c - what a validation metric decides: the best epoch, the learning rate, the end. */
+/* schedule.c - the learning rate by step, and what a validation metric decides: the best epoch, the rate, the end. */
 #include "models/train_internal.h"
+
+#include <math.h>
+
+double sg_schedule_factor(sg_schedule schedule, int64_t warmup, int64_t total, int64_t step)
+{
+    if (step < warmup)
+        return (double)step / (double)warmup;
+    if (schedule == SG_SCHEDULE_PLATEAU || schedule == SG_SCHEDULE_CONSTANT)
+        return 1;
+    if (step >= total)
+        return 0;
+    double done = (double)(step - warmup) / (double)(total - warmup);
+    return schedule == SG_SCHEDULE_LINEAR ? 1 - done : (1 + cos(M_PI * done)) / 2;
+}
+
+double sgi_schedule_rate(const sgi_run *run, int64_t step)
+{
+    const sg_train_config *c = run->c;
+    return run->at.lr *
+           sg_schedule_factor((sg_schedule)c->train.schedule, c->train.warmup, c->train.epochs * run->steps, step);
+}
 
 /* Reduce on plateau: an epoch counts as better only by more than the relative threshold; after more than plateau_patience
  * others in a row the rate is multiplied by the factor and the count starts again. No cooldown, no floor. */
@@ -17,7 +38,8 @@ static void plateau(sgi_progress *at, const sg_train_config *c, double metric)
 
 bool sgi_schedule(sgi_progress *at, const sg_train_config *c, double metric)
 {
-    plateau(at, c, metric);
+    if (c->train.schedule == SG_SCHEDULE_PLATEAU)
+        plateau(at, c, metric);
     at->epoch++;
     if (at->best_epoch && !(metric > at->best))
         return false;

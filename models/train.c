@@ -98,24 +98,25 @@ static bool tell(sgi_run *run, sg_train_moment moment, const sg_metrics *validat
     const sg_split *split = &run->d->split;
     bool seal = run->step.loss == SG_LOSS_SEAL_DYNAMIC;
     double done = (double)(moment == SG_TRAIN_EPOCH ? run->steps : run->at.step);
-    sg_train_event e = {.moment = moment,
-                        .epoch = run->at.epoch + (moment != SG_TRAIN_EPOCH),
-                        .step = run->at.step,
-                        .epochs = run->c->train.epochs,
-                        .steps = run->steps,
-                        .bce = run->at.sums[0] / done,
-                        .energy = seal ? run->at.sums[1] / done : NAN,
-                        .nce = seal ? run->at.sums[2] / done : NAN,
-                        .lr = run->at.lr,
-                        .seconds = seconds,
-                        .validation = validation,
-                        .best = best,
-                        .resumed = run->resumed,
-                        .task_parameters = sg_mlc_task_parameters(&run->step.task),
-                        .energy_parameters = seal ? sg_mlc_score_parameters(&run->step.energy) : 0,
-                        .features = run->step.task.inputs,
-                        .labels = run->step.task.labels,
-                        .device = sg_session_describe(run->session)};
+    sg_train_event e = {
+        .moment = moment,
+        .epoch = run->at.epoch + (moment != SG_TRAIN_EPOCH),
+        .step = run->at.step,
+        .epochs = run->c->train.epochs,
+        .steps = run->steps,
+        .bce = run->at.sums[0] / done,
+        .energy = seal ? run->at.sums[1] / done : NAN,
+        .nce = seal ? run->at.sums[2] / done : NAN,
+        .lr = sgi_schedule_rate(run, run->at.epoch * run->steps + (moment == SG_TRAIN_EPOCH ? 0 : run->at.step)),
+        .seconds = seconds,
+        .validation = validation,
+        .best = best,
+        .resumed = run->resumed,
+        .task_parameters = sg_mlc_task_parameters(&run->step.task),
+        .energy_parameters = seal ? sg_mlc_score_parameters(&run->step.energy) : 0,
+        .features = run->step.task.inputs,
+        .labels = run->step.task.labels,
+        .device = sg_session_describe(run->session)};
     memcpy(e.rows, split->count, sizeof e.rows);
     return run->options->listener(run->options->user, &e);
 }
@@ -140,7 +141,8 @@ static void shuffle(sgi_run *run)
 
 static sg_status set_rates(sgi_run *run, sg_error *err)
 {
-    SG_TRY(sg_store_set(run->store, "task/lr", &run->at.lr, 1, err));
+    double rate = sgi_schedule_rate(run, run->at.epoch * run->steps + run->at.step);
+    SG_TRY(sg_store_set(run->store, "task/lr", &rate, 1, err));
     if (run->step.loss == SG_LOSS_SEAL_DYNAMIC)
         SG_TRY(sg_store_set(run->store, "energy/lr", &run->c->train.energy_lr, 1, err));
     return SG_OK;
@@ -164,6 +166,7 @@ static sg_status one_step(sgi_run *run, sg_error *err)
     SG_TRY(sg_dataset_batch(run->d->data, run->order + from, left < run->step.batch ? left : run->step.batch,
                             run->batch, err));
     SG_TRY(sgi_feed_batch(run->plan, run->real, run->batch, err));
+    SG_TRY(set_rates(run, err));
     SG_TRY(sg_plan_run(run->plan, err));
     for (int k = 0; k < losses; k++) {
         float loss;
@@ -233,7 +236,6 @@ static sg_status one_epoch(sgi_run *run, bool *go_on, sg_error *err)
 {
     double start = now();
     shuffle(run);
-    SG_TRY(set_rates(run, err));
     while (run->at.step < run->steps) {
         SG_TRY(one_step(run, err));
         if (!tell(run, SG_TRAIN_STEP, NULL, false, now() - start)) {

@@ -11,9 +11,9 @@ enum { SGI_LOSSES = 3 }; /* bce, energy, nce */
 /* Everything that a checkpoint must hold beside the store. Epochs count from 0 while training. */
 typedef struct sgi_progress {
     int64_t epoch, step; /* finished epochs; batches done in the current one */
-    double lr;
-    double best;        /* validation metric of the kept epoch */
-    int64_t best_epoch; /* from 1; 0: none yet */
+    double lr;           /* base rate of the task-net, which the plateau rule lowers */
+    double best;         /* validation metric of the kept epoch */
+    int64_t best_epoch;  /* from 1; 0: none yet */
     double plateau_best;
     int64_t plateau_bad;
     double sums[SGI_LOSSES]; /* of the current epoch's steps */
@@ -40,6 +40,8 @@ typedef struct sgi_run {
 } sgi_run;
 
 /* ---- schedule.c */
+/* The rate of the task-net at a step, counted from 0 over all epochs. */
+double sgi_schedule_rate(const sgi_run *run, int64_t step);
 /* Account for an epoch's validation metric: the plateau rule lowers at->lr; returns whether this epoch is the best so far. */
 bool sgi_schedule(sgi_progress *at, const sg_train_config *c, double metric);
 /* Patience is used up. */

@@ -79,22 +79,36 @@ static sg_value moving(double beta, sg_value old, sg_value now)
     return sg_add(sg_mul_scalar(old, beta), sg_mul_scalar(now, 1 - beta));
 }
 
+typedef struct settings {
+    double beta1, beta2, eps, decay;
+    bool decoupled;
+} settings;
+
+/* The moments with this gradient, decay added to it unless decoupled. */
+static void move_moments(const settings *s, sg_value p, sg_value g, sg_value *m, sg_value *v)
+{
+    if (s->decay != 0 && !s->decoupled)
+        g = sg_add(g, sg_mul_scalar(p, s->decay));
+    *m = moving(s->beta1, *m, g);
+    *v = moving(s->beta2, *v, sg_square(g));
+}
+
+static sg_value moved(const settings *s, sg_value p, sg_value m, sg_value v, sg_value lr, sg_value t)
+{
+    sg_value kept = s->decay != 0 && s->decoupled ? sg_sub(p, sg_mul(sg_mul_scalar(lr, s->decay), p)) : p;
+    sg_value root = guarded_sqrt(sg_div(v, correction(s->beta2, t)));
+    sg_value step = sg_div(sg_div(m, correction(s->beta1, t)), sg_add_scalar(root, s->eps));
+    return sg_sub(kept, sg_mul(lr, step));
+}
+
 static void adam_decompose(const sg_decompose_args *args)
 {
     const sg_attr *attr = args->node->attr;
-    sg_value p = args->in[P], g = args->in[G], lr = args->in[LR], t = args->in[T];
-    double beta1 = attr[BETA1].f, beta2 = attr[BETA2].f, decay = attr[WEIGHT_DECAY].f;
-    sg_value kept = p;
-    if (decay != 0 && attr[DECOUPLED].i)
-        kept = sg_sub(p, sg_mul(sg_mul_scalar(lr, decay), p));
-    else if (decay != 0)
-        g = sg_add(g, sg_mul_scalar(p, decay));
-    sg_value m = moving(beta1, args->in[M], g), v = moving(beta2, args->in[V], sg_square(g));
-    sg_value root = guarded_sqrt(sg_div(v, correction(beta2, t)));
-    sg_value step = sg_div(sg_div(m, correction(beta1, t)), sg_add_scalar(root, attr[EPS].f));
-    args->out[0] = sg_sub(kept, sg_mul(lr, step));
-    args->out[1] = m;
-    args->out[2] = v;
+    settings s = {attr[BETA1].f, attr[BETA2].f, attr[EPS].f, attr[WEIGHT_DECAY].f, attr[DECOUPLED].i != 0};
+    args->out[1] = args->in[M];
+    args->out[2] = args->in[V];
+    move_moments(&s, args->in[P], args->in[G], &args->out[1], &args->out[2]);
+    args->out[0] = moved(&s, args->in[P], args->out[1], args->out[2], args->in[LR], args->in[T]);
 }
 
 static sg_cost adam_cost(const sg_cost_args *args)
@@ -132,4 +146,15 @@ sg_adam_state sg_adam(sg_adam_state now, sg_value g, sg_value lr, sg_value t, do
     if (sg_is_none(p))
         return (sg_adam_state){SG_NONE, SG_NONE, SG_NONE};
     return (sg_adam_state){p, sg_output_of(p, 1), sg_output_of(p, 2)};
+}
+
+sg_amsgrad_state sg_amsgrad(sg_amsgrad_state now, sg_value g, sg_value lr, sg_value t, double beta1, double beta2,
+                            double eps, double weight_decay, bool decoupled)
+{
+    settings s = {beta1, beta2, eps, weight_decay, decoupled};
+    sg_amsgrad_state next = {.m = now.m, .v = now.v};
+    move_moments(&s, now.p, g, &next.m, &next.v);
+    next.v_max = sg_maximum(now.v_max, next.v);
+    next.p = moved(&s, now.p, next.m, next.v_max, lr, t);
+    return next;
 }

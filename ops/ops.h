@@ -168,6 +168,13 @@ sg_value sg_masked_softmax(sg_value x, sg_value keep, int32_t axis);
 sg_value sg_bce_with_logits(sg_value z, sg_value y); /* elementwise: softplus(z) - z y */
 sg_value sg_softmax_cross_entropy(sg_value z,
                                   sg_value target); /* z [..., C], target I32 [...] -> [...]; -1 ignores: 0 */
+/* The same with a distribution p [..., C] as target: -sum_c p_c log softmax(z)_c -> [...]; differentiable in p too. A class with
+ * p = 0 and z = -inf takes part with 0. */
+sg_value sg_softmax_cross_entropy_dense(sg_value z, sg_value p);
+/* Kullback-Leibler divergences. From log-probabilities [..., C] -> [...]: sum_c p_c (log p_c - log q_c), 0 where p_c = 0;
+ * and elementwise between Bernoulli distributions with logits a and b. */
+sg_value sg_kl_divergence(sg_value log_p, sg_value log_q);
+sg_value sg_kl_bernoulli(sg_value a, sg_value b);
 
 /* ---- normalisation. Variances are biased means of squared deviations; eps is added to the variance under the root. */
 /* (x - mean) / sqrt(variance + eps) * gamma + beta, statistics over the last axes, as many as gamma and beta have (1 to 8,
@@ -224,6 +231,18 @@ typedef struct sg_adam_state {
  * lr and t are rank-0 reals (t counts from 1). decoupled = false: Adam with L2 added to g. */
 sg_adam_state sg_adam(sg_adam_state now, sg_value g, sg_value lr, sg_value t, double beta1, double beta2, double eps,
                       double weight_decay, bool decoupled);
+/* AMSGrad (Reddi et al. 2018): the same step with the largest second moment so far, v_max, in the place of v. */
+typedef struct sg_amsgrad_state {
+    sg_value p, m, v, v_max;
+} sg_amsgrad_state;
+sg_amsgrad_state sg_amsgrad(sg_amsgrad_state now, sg_value g, sg_value lr, sg_value t, double beta1, double beta2,
+                            double eps, double weight_decay, bool decoupled);
+/* SGD with momentum u (starts at 0): g <- g + weight_decay p; u <- momentum u + g; p <- p - lr u, or with Nesterov
+ * p - lr (g + momentum u). */
+typedef struct sg_sgd_state {
+    sg_value p, u;
+} sg_sgd_state;
+sg_sgd_state sg_sgd(sg_sgd_state now, sg_value g, sg_value lr, double momentum, double weight_decay, bool nesterov);
 /* Factor min(1, limit / (norm + 1e-6)) of the global 2-norm over all g; `norm` (may be NULL) receives the norm. */
 sg_value sg_clip_factor(const sg_value *g, int32_t n, double limit, sg_value *norm);
 

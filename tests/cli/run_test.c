@@ -359,11 +359,37 @@ static void gradcheck_and_bench(void **state)
     json_decref(checked);
     fails("gradcheck --order 4", 2, "--order must be a whole number in [1, 3]");
     fails("gradcheck -c absent.yml", 2, "absent.yml");
+    fails("gradcheck --family losses", 2, "give --golden DIR");
+    fails("gradcheck --golden absent", 2, "absent");
     fails("bench step --shape moon", 2, "bibtex|delicious|eurlexev");
     fails("train --set train.lr=nan -o nothing", 2, "train.lr expects a finite number");
     assert_false(exists("nothing"));
     succeeds("bench --help", "--shape");
     succeeds("demo --help", "--json");
+}
+
+/* A folder with a case that holds, one that does not and one of an op unknown here. */
+static void golden_folders(void **state)
+{
+    (void)state;
+#define CASE(name, op, out)                                                                                            \
+    "{\"name\":\"" name "\",\"op\":\"" op "\",\"inputs\":{\"x\":{\"dtype\":\"float64\",\"shape\":[],\"data\":[1]}},"   \
+    "\"outputs\":{\"out\":{\"dtype\":\"float64\",\"shape\":[],\"data\":[" out "]}}}"
+    write_file("elementwise.json", "{\"family\":\"elementwise\",\"cases\":[" CASE("good", "neg", "-1") "]}");
+    succeeds("gradcheck --golden .", "1 cases, 1 passed, 0 failed, 0 not built");
+    write_file("elementwise.json", "{\"family\":\"elementwise\",\"cases\":[" CASE("good", "neg", "-1") "," CASE(
+                                       "bad", "neg", "1") "," CASE("odd", "negate", "-1") "]}");
+#undef CASE
+    outcome o = run("gradcheck --golden . --family elementwise --device cpu");
+    assert_int_equal(o.code, 1);
+    assert_non_null(strstr(o.out, "elementwise bad (neg)"));
+    assert_non_null(strstr(o.out, "not built elementwise odd (negate)"));
+    assert_non_null(strstr(o.out, "\n3 cases, 1 passed, 1 failed, 1 not built\n"));
+    release(&o);
+    json_t *report = document("gradcheck --golden . --json", 1);
+    assert_int_equal(json_integer_value(json_object_get(report, "failed")), 1);
+    json_decref(report);
+    fails("gradcheck --golden . --family losses", 2, "unknown family 'losses'");
 }
 
 static int make_folder(void **state)
@@ -395,6 +421,7 @@ int main(void)
         cmocka_unit_test(broken_models_are_refused),
         cmocka_unit_test(interrupted_runs_go_on),
         cmocka_unit_test(gradcheck_and_bench),
+        cmocka_unit_test(golden_folders),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,0 +1,13 @@
+/* sgd.c - builder of the step of stochastic gradient descent with momentum (Polyak 1964; Nesterov's form as in Sutskever et al.
+ * 2013). Elementwise: the runtime fuses it into one pass, and derivatives pass through it. */
+#include "ops/ops_internal.h"
+
+/* g <- g + decay p;  u <- momentum u + g;  p <- p - lr (u, or with Nesterov g + momentum u). */
+sg_sgd_state sg_sgd(sg_sgd_state now, sg_value g, sg_value lr, double momentum, double weight_decay, bool nesterov)
+{
+    if (weight_decay != 0)
+        g = sg_add(g, sg_mul_scalar(now.p, weight_decay));
+    sg_value u = momentum != 0 ? sg_add(sg_mul_scalar(now.u, momentum), g) : g;
+    sg_value step = nesterov && momentum != 0 ? sg_add(g, sg_mul_scalar(u, momentum)) : u;
+    return (sg_sgd_state){sg_sub(now.p, sg_mul(lr, step)), u};
+}
