@@ -48,26 +48,17 @@ static void family_passes(void **state)
 
 /* ---- the runner on cases of its own */
 
+/* clang-format off */
 #define TENSOR(shape, data) "{\"dtype\":\"float64\",\"shape\":[" shape "],\"data\":[" data "]}"
 #define FILE_OF(cases) "{\"family\":\"elementwise\",\"cases\":[" cases "]}"
 /* square at (1, -2) with cotangent (3, 1), tangent (0.5, 2): vjp 2 x c, jvp 2 x t, hvp 2 c t, third 0. */
-#define SQUARE(out, vjp, hvp, third)                                                                                                                          \
-    "{\"name\":\"s\",\"op\":\"square\",\"inputs\":{\"x\":" TENSOR("2", "1,-2") "},\"outputs\":{\"out\":" TENSOR("2", out) "},\"cotangent\":{\"out\":" TENSOR( \
-        "2",                                                                                                                                                  \
-        "3,1") "},\"tangent\":{\"x\":" TENSOR("2",                                                                                                            \
-                                              "0.5,2") "},\"vjp\":{\"x\":" TENSOR("2",                                                                        \
-                                                                                  vjp) "},\"jvp\":{"                                                          \
-                                                                                       "\"out\":" TENSOR(                                                     \
-                                                                                           "2",                                                               \
-                                                                                           "1,-8") "},\"hvp\":{"                                              \
-                                                                                                   "\"x\":" TENSOR(                                           \
-                                                                                                       "2",                                                   \
-                                                                                                       hvp) "},"                                              \
-                                                                                                            "\"third"                                         \
-                                                                                                            "\":{"                                            \
-                                                                                                            "\"x\""                                           \
-                                                                                                            ":" TENSOR("2",                                   \
-                                                                                                                       third) "}}"
+#define SQUARE(out, vjp, hvp, third)                                                                                   \
+    "{\"name\":\"s\",\"op\":\"square\",\"inputs\":{\"x\":" TENSOR("2", "1,-2") "},"                                    \
+    "\"outputs\":{\"out\":" TENSOR("2", out) "},\"cotangent\":{\"out\":" TENSOR("2", "3,1") "},"                       \
+    "\"tangent\":{\"x\":" TENSOR("2", "0.5,2") "},\"vjp\":{\"x\":" TENSOR("2", vjp) "},"                               \
+    "\"jvp\":{\"out\":" TENSOR("2", "1,-8") "},\"hvp\":{\"x\":" TENSOR("2", hvp) "},"                                  \
+    "\"third\":{\"x\":" TENSOR("2", third) "}}"
+/* clang-format on */
 
 static sg_status run_text(const char *text, bool reference, bool cpu, sg_golden_report *report, sg_error *err)
 {
