@@ -512,6 +512,28 @@ sg_value sg_mlc_score(sg_scope scope, sg_features x, sg_value y, const sg_mlc_si
 int64_t sg_mlc_task_parameters(const sg_mlc_sizes *sizes);
 int64_t sg_mlc_score_parameters(const sg_mlc_sizes *sizes);
 
+/* Sizes of a BERT encoder, post-LN, with the exact GELU. */
+typedef struct sg_bert_sizes {
+    int64_t vocabulary, positions, types; /* rows of the three embeddings */
+    int64_t hidden, heads, intermediate;  /* hidden is a multiple of heads */
+    int32_t layers;
+    double eps;                        /* of layer normalisation; 0: 1e-12 */
+    double dropout, attention_dropout; /* of sums and of probabilities, where `train` */
+} sg_bert_sizes;
+
+/* Encoder of word pieces: ids, types I32 [B, T] (at most `positions` columns) and mask BOOL [B, T], true for what is no padding;
+ * types and mask may be absent (a zeroed value). Entries embeddings/word_embeddings/weight, .. and
+ * encoder/layer/0/attention/self/query/weight, ..: the names of the published checkpoints. -> [B, T, hidden] */
+sg_value sg_bert_encoder(sg_scope scope, sg_value ids, sg_value types, sg_value mask, const sg_bert_sizes *sizes,
+                         bool train);
+/* tanh(W h_0 + b) of the first piece: entries pooler/dense/weight, bias. hidden [B, T, H] -> [B, H] */
+sg_value sg_bert_pooler(sg_scope scope, sg_value hidden, const sg_bert_sizes *sizes);
+/* Its parts. Embeddings -> [B, T, hidden]; the layers alone, on x [B, T, hidden]; self-attention of x without output
+ * projection, entries query/weight, query/bias, key/.., value/.. */
+sg_value sg_bert_embeddings(sg_scope scope, sg_value ids, sg_value types, const sg_bert_sizes *sizes, bool train);
+sg_value sg_bert_layers(sg_scope scope, sg_value x, sg_value mask, const sg_bert_sizes *sizes, bool train);
+sg_value sg_bert_attention(sg_scope scope, sg_value x, sg_value mask, const sg_bert_sizes *sizes, bool train);
+
 /* log P_N(y) = sum_i y_i log p_i + (1 - y_i) log(1 - p_i) of independent Bernoullis with logits z [B, L], each logarithm
  * clamped below at -100; y [B, K, L]. -> [B, K] */
 sg_value sg_log_bernoulli(sg_value z, sg_value y);

@@ -51,11 +51,7 @@ typedef struct sg_golden_family {
 #define SG_GOLDEN_TABLE(name, rows)                                                                                    \
     const sg_golden_family sg_golden_##name = {#name, rows, (int32_t)(sizeof(rows) / sizeof((rows)[0]))}
 
-#define SG_GOLDEN_FAMILIES(X)                                                                                          \
-    X(elementwise)                                                                                                     \
-    X(losses)                                                                                                          \
-    X(normalisation)                                                                                                   \
-    X(optimisers)
+#define SG_GOLDEN_FAMILIES(X) X(attention) X(elementwise) X(losses) X(normalisation) X(optimisers)
 #define X(name) extern const sg_golden_family sg_golden_##name;
 SG_GOLDEN_FAMILIES(X)
 #undef X

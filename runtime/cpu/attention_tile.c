@@ -159,15 +159,19 @@ void sg_attention_scores(const sg_attention_run *run, const sg_attention_tile *t
     }
 }
 
+/* The rounding of a large logsumexp is an error that all elements of the row share: dividing by their sum, which is 1 but
+ * for it, takes it away. */
 void sg_attention_probabilities(const sg_attention_run *run, const sg_attention_tile *t, const float *lse,
                                 float *scores)
 {
     for (int64_t i = 0; i < t->rows; i++) {
         float *row = scores + i * run->a->row;
-        if (lse[i] == -INFINITY)
+        if (lse[i] == -INFINITY) {
             memset(row, 0, (size_t)t->keys_pad * sizeof(float));
-        else
-            run->k->exp_sum(t->keys_pad, lse[i], row);
+            continue;
+        }
+        float sum = run->k->exp_sum(t->keys_pad, lse[i], row);
+        run->k->scale(t->keys_pad, 1 / sum, row, row);
     }
 }
 
