@@ -29,6 +29,12 @@ void sg_bench_end(sg_bench *bench)
     bench->count = bench->capacity = 0;
 }
 
+sg_status sg_bench_session(const sg_bench *bench, sg_store *store, sg_session **out, sg_error *err)
+{
+    sg_session_options options = {.size = sizeof options, .threads = bench->threads, .profile = bench->profile != NULL};
+    return sg_session_new(out, store, &options, err);
+}
+
 static int by_value(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -86,6 +92,10 @@ sg_status sg_bench_time(sg_bench *bench, const char *name, sg_plan *plan, double
         row->bytes = info.bytes;
         row->peak_fraction = floor / median;
         row->examples_per_s = examples / median;
+        if (bench->profile) {
+            fprintf(bench->profile, "%s\n", name);
+            sg_plan_profile_print(plan, bench->profile);
+        }
     }
     sg_free(times);
     return status;

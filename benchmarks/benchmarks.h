@@ -5,6 +5,8 @@
 #ifndef SG_BENCHMARKS_H
 #define SG_BENCHMARKS_H
 
+#include <stdio.h>
+
 #include "runtime/runtime.h"
 
 typedef struct sg_bench_row {
@@ -21,6 +23,7 @@ typedef struct sg_bench {
     double seconds;           /* time given to each row; at least 10 runs are made */
     bool (*stop)(void *user); /* asked between rows; NULL: never */
     void *user;
+    FILE *profile; /* where each row's times by kernel go (measuring them slows the row a little); NULL: nowhere */
     sg_machine_peak peak; /* set by sg_bench_begin */
     sg_bench_row *rows;
     int32_t count, capacity;
@@ -39,7 +42,8 @@ sg_status sg_bench_predict(sg_bench *bench, const char *shape, sg_error *err);
 /* Single operators at the shapes of the step and of common layers. `only`: a part of the names wanted, or NULL. */
 sg_status sg_bench_ops(sg_bench *bench, const char *only, sg_error *err);
 
-/* Run a plan for a row; for the files of benchmarks/. */
+/* For the files of benchmarks/: a session for a row, and the row from its plan. */
+sg_status sg_bench_session(const sg_bench *bench, sg_store *store, sg_session **out, sg_error *err);
 sg_status sg_bench_time(sg_bench *bench, const char *name, sg_plan *plan, double examples, sg_error *err);
 
 #endif

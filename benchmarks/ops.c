@@ -176,8 +176,7 @@ static sg_status one_op(sg_bench *bench, const op_case *c, sg_error *err)
         status = sg_graph_status(graph, err);
     }
     if (status == SG_OK)
-        status = sg_session_new(
-            &session, store, &(sg_session_options){.size = sizeof(sg_session_options), .threads = bench->threads}, err);
+        status = sg_bench_session(bench, store, &session, err);
     if (status == SG_OK)
         status = sg_plan_new(&plan, session, graph, err);
     if (status == SG_OK) {

@@ -77,7 +77,7 @@ static void release(workload *w)
     sg_dataset_free(w->data);
 }
 
-static sg_status compile(workload *w, int32_t threads, build_fn build, const sg_step_options *o, sg_error *err)
+static sg_status compile(const sg_bench *bench, workload *w, build_fn build, const sg_step_options *o, sg_error *err)
 {
     double rate = 1e-3;
     sg_graph *graph = sg_graph_new();
@@ -89,8 +89,7 @@ static sg_status compile(workload *w, int32_t threads, build_fn build, const sg_
             sg_store_set(w->store, "task/lr", &rate, 1, NULL);
         if (sg_store_find(w->store, "energy/lr") >= 0)
             sg_store_set(w->store, "energy/lr", &rate, 1, NULL);
-        status = sg_session_new(&w->session, w->store,
-                                &(sg_session_options){.size = sizeof(sg_session_options), .threads = threads}, err);
+        status = sg_bench_session(bench, w->store, &w->session, err);
     }
     if (status == SG_OK)
         status = sg_plan_new(&w->plan, w->session, graph, err);
@@ -115,7 +114,7 @@ static sg_status one_row(sg_bench *bench, const char *verb, const shape *s, int6
     if (status == SG_OK)
         status = sg_dataset_batch(w.data, listed, rows, w.batch, err);
     if (status == SG_OK)
-        status = compile(&w, bench->threads, build, &o, err);
+        status = compile(bench, &w, build, &o, err);
     if (status == SG_OK)
         status = sgi_feed_batch(w.plan, SG_F32, w.batch, err);
     snprintf(name, sizeof name, "%s/%s/%s", verb, s->name, layout == SG_LAYOUT_SPARSE ? "sparse" : "dense");

@@ -79,7 +79,8 @@ static int run(sg_cli *cli)
         return sg_cli_usage_error(cli, &err);
     sg_bench b = {.threads = threads ? threads : sg_machine_threads(),
                   .seconds = (double)milliseconds / 1000,
-                  .stop = sg_stop_requested};
+                  .stop = sg_stop_requested,
+                  .profile = sg_cli_has(cli, "profile") ? stderr : NULL};
     sg_status status = measure(cli, &b, &err);
     int code = SG_EXIT_OK;
     if (status != SG_OK)
@@ -92,10 +93,12 @@ static int run(sg_cli *cli)
     return code;
 }
 
-static const sg_flag flags[] = {{"shape", 0, "NAME", "bibtex|delicious|eurlexev", "one shape only (step, predict)"},
-                                {"only", 0, "TEXT", NULL, "rows whose name holds this text (ops)"},
-                                {"time", 0, "MS", NULL, "milliseconds for each row (500)"},
-                                {0}};
+static const sg_flag flags[] = {
+    {"shape", 0, "NAME", "bibtex|delicious|eurlexev", "one shape only (step, predict)"},
+    {"only", 0, "TEXT", NULL, "rows whose name holds this text (ops)"},
+    {"profile", 0, NULL, NULL, "where the time of each row goes, by kernel, on standard error"},
+    {"time", 0, "MS", NULL, "milliseconds for each row (500)"},
+    {0}};
 
 const sg_verb sg_verb_bench = {
     .name = "bench",

@@ -59,6 +59,8 @@ struct sg_backend {
     sg_status (*prepare)(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err);
     /* Group primitive nodes into fused nodes (sg_op_fused); NULL: no fusion. */
     sg_status (*fuse)(sg_graph *from, sg_graph *to, sg_error *err);
+    /* Call body(user), the launches of one run, with whatever the device keeps ready for as long. NULL: call it directly. */
+    void (*run)(sg_device *device, void (*body)(void *user), void *user);
     void *(*allocate)(sg_device *device, size_t bytes);
     void (*release)(sg_device *device, void *memory);
 };

@@ -163,13 +163,31 @@ static void finish_entries(const sg_plan *plan)
     }
 }
 
+typedef struct whole_run {
+    sg_plan *plan;
+    sg_error *err;
+    sg_status status;
+} whole_run;
+
+static void run_top(void *user)
+{
+    whole_run *w = user;
+    w->status = run_frame(w->plan, w->plan->top, (sg_run_index){0}, w->err);
+}
+
 sg_status sg_plan_run(sg_plan *plan, sg_error *err)
 {
+    const sg_backend *backend = plan->session->backend;
+    whole_run w = {plan, err, SG_OK};
     SG_TRY(check_entries(plan, err));
     if (plan->arena_version != plan->session->arena_version)
         sg_plan_resolve(plan);
     load_mirrors(plan);
-    SG_TRY(run_frame(plan, plan->top, (sg_run_index){0}, err));
+    if (backend->run)
+        backend->run(plan->session->device, run_top, &w);
+    else
+        run_top(&w);
+    SG_TRY(w.status);
     finish_entries(plan);
     return SG_OK;
 }

@@ -75,6 +75,11 @@ static sg_status cpu_prepare(sg_device *device, const sg_kernel_spec *spec, sg_k
     return kernel->prepare(device, spec, out, err);
 }
 
+static void cpu_run(sg_device *device, void (*body)(void *user), void *user)
+{
+    sg_cpu_run(device->threads, body, user);
+}
+
 static void *cpu_allocate(sg_device *device, size_t bytes)
 {
     (void)device;
@@ -99,6 +104,7 @@ const sg_backend *sg_backend_cpu(void)
         .supports = cpu_supports,
         .prepare = cpu_prepare,
         .fuse = sg_cpu_fuse,
+        .run = cpu_run,
         .allocate = cpu_allocate,
         .release = cpu_release,
     };

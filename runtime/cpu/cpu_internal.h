@@ -33,10 +33,14 @@ typedef struct sg_cpu_kernel {
 /* The row for this node, or NULL (kernel_table.c). */
 const sg_cpu_kernel *sg_cpu_find(const sg_kernel_spec *spec);
 
-/* Run fn over tiles [0, tiles) with up to `threads` threads of the one OpenMP pool: each thread gets one contiguous range.
- * `thread` is in [0, threads): an index of per-thread scratch. Runs in the caller if one thread is enough. */
+/* Run fn over tiles [0, tiles) with up to `threads` threads of the run's team: fn is called for pieces of the range, any number
+ * of times in each thread. `thread` is in [0, threads): an index of per-thread scratch. Runs in the caller if one thread is
+ * enough or no run is going on. */
 typedef void (*sg_cpu_range_fn)(void *arg, int64_t begin, int64_t end, int32_t thread);
 void sg_cpu_parallel(int32_t threads, int64_t tiles, sg_cpu_range_fn fn, void *arg);
+
+/* Call body(user) with a team of `threads` threads behind sg_cpu_parallel (team.c). */
+void sg_cpu_run(int32_t threads, void (*body)(void *user), void *user);
 
 /* Products and optimiser steps take subnormal numbers as zero: on x86 each one costs a hundred cycles or more, and gradients of
  * a saturated loss are full of them (measured: a product 6 times, Adam 3 times slower). Elementwise operators keep them exactly.
