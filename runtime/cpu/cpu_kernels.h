@@ -22,6 +22,7 @@ extern const sg_cpu_kernel sg_cpu_index_elements_kernels[]; /* index_elements.c 
 extern const sg_cpu_kernel sg_cpu_top_k_kernels[];     /* top_k.c */
 extern const sg_cpu_kernel sg_cpu_attention_kernels[]; /* attention.c */
 extern const sg_cpu_kernel sg_cpu_attention_derivative_kernels[]; /* attention_derivative.c */
+extern const sg_cpu_kernel sg_cpu_layer_norm_kernels[]; /* layer_norm.c: layer_norm and its derivatives */
 extern const sg_cpu_kernel sg_cpu_adam_kernels[];      /* adam.c */
 /* clang-format on */
 

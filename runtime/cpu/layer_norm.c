@@ -1,0 +1,315 @@
+/* layer_norm.c - layer normalisation and its derivatives, a row at a time in the first-level cache.
+ *
+ * Forward: the mean is summed in float, then deviations d = x - mean and their squares: mean d, which would be 0 without rounding,
+ * corrects both (Chan, Golub and LeVeque 1983): mean += mean d, variance = mean d^2 - (mean d)^2.
+ *
+ * With u = (x - m) r, h = gamma g, and means over the row a = mean h, b = mean(h u):
+ *     gx = r (h - a - u b),    ggamma = sum of g u over rows,    gbeta = sum of g          (vjp)
+ * A tangent t of x moves u by du = r (t - mean t - u c) with c = mean(t u), m by mean t and r by -r^2 c:
+ *     y moves by gamma du + tgamma u + tbeta                                               (jvp)
+ * and gx, with dh = gamma dg + dgamma g, by the product rule:
+ *     r (dh - mean dh - du b - u db) - r c gx,    db = mean(dh u) + mean(h du),
+ *     mean(h du) = r (mean(h t) - a mean t - b c)                                          (vjp_jvp)
+ *
+ * Rows are cut into fixed chunks. Sums over rows are added up within a chunk, then over chunks. */
+#include "runtime/cpu/cpu_kernels.h"
+#include "runtime/cpu/norm_kernels_internal.h"
+#include "runtime/cpu/row_kernels_internal.h"
+
+#include "ops/derivative_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    CHUNK_ROWS = 256,   /* most rows of a chunk: errors of a sum grow with it */
+    CHUNKS = 64,        /* chunks wanted */
+    CHUNK_LEAST = 4096, /* elements of a chunk */
+    SERIAL_WORK = 16384 /* elements below which a second thread costs more than it saves */
+};
+
+enum { X, GAMMA, BETA };    /* inputs */
+enum { Y, MEAN, RSTD };     /* outputs */
+enum { TO_GAMMA, TO_BETA }; /* sums over rows */
+
+/* Where the node's operands lie; -1: there is none. */
+typedef struct places {
+    int32_t mean, rstd, g;         /* known beforehand */
+    int32_t tx, tgamma, tbeta, tg; /* tangents */
+    int32_t gx, ggamma, gbeta;     /* outputs of the reverse derivative */
+} places;
+
+typedef struct job job;
+typedef void (*row_fn)(const job *j, int64_t r, int64_t chunk);
+
+typedef struct layer_norm {
+    int64_t rows, n, chunk, chunks;
+    float eps;
+    bool number[3]; /* by input: gamma or beta is one number instead of a row */
+    places p;
+    row_fn run;
+    int32_t alias[3];
+} layer_norm;
+
+struct job {
+    const layer_norm *s;
+    const sg_launch *l;
+    const sg_norm_kernels *k;
+    const float *gamma, *beta, *zeros, *ones; /* rows */
+    float *sums;                              /* [2, chunks, n] */
+};
+
+static const float *row_of(const void *tensor, const job *j, int64_t r) { return (const float *)tensor + r * j->s->n; }
+static float *out_row(const job *j, int32_t place, int64_t r) { return (float *)j->l->out[place] + r * j->s->n; }
+static float *sum_of(const job *j, int which, int64_t chunk)
+{
+    return j->sums + (which * j->s->chunks + chunk) * j->s->n;
+}
+static bool sums_rows(const layer_norm *s) { return s->p.ggamma >= 0 || s->p.gbeta >= 0; }
+
+/* A tangent: row r of it, the one row it has, or zeros if that input does not move. */
+static const float *tangent_row(const job *j, int32_t place, int64_t r)
+{
+    return place < 0 ? j->zeros : row_of(j->l->in[place], j, r);
+}
+
+/* ------------------------------------------------------------------------------------------------ one row of each */
+
+static sg_norm_row statistics(const job *j, const float *x)
+{
+    int64_t n = j->s->n;
+    float sum[2], shift = sg_row_kernels_best()->sum(n, x) / (float)n;
+    j->k->deviations(n, x, shift, sum);
+    float rest = sum[0] / (float)n, variance = sum[1] / (float)n - rest * rest;
+    variance = variance < 0 ? 0 : variance; /* NaN stays */
+    return (sg_norm_row){n, x, j->gamma, shift + rest, 1 / sqrtf(variance + j->s->eps)};
+}
+
+static sg_norm_row known_row(const job *j, int64_t r)
+{
+    const places *p = &j->s->p;
+    const float *x = row_of(j->l->in[X], j, r);
+    if (p->mean < 0)
+        return statistics(j, x);
+    return (sg_norm_row){j->s->n, x, j->gamma, ((const float *)j->l->in[p->mean])[r],
+                         ((const float *)j->l->in[p->rstd])[r]};
+}
+
+static void forward_row(const job *j, int64_t r, int64_t chunk)
+{
+    (void)chunk;
+    sg_norm_row row = statistics(j, row_of(j->l->in[X], j, r));
+    j->k->normalise(&row, j->beta, out_row(j, Y, r));
+    ((float *)j->l->out[MEAN])[r] = row.mean;
+    ((float *)j->l->out[RSTD])[r] = row.rstd;
+}
+
+static void vjp_row(const job *j, int64_t r, int64_t chunk)
+{
+    const places *p = &j->s->p;
+    float n = (float)j->s->n, sum[2];
+    sg_norm_row row = known_row(j, r);
+    const float *g = row_of(j->l->in[p->g], j, r);
+    if (sums_rows(j->s))
+        j->k->vjp_columns(&row, g, sum_of(j, TO_GAMMA, chunk), sum_of(j, TO_BETA, chunk));
+    if (p->gx < 0)
+        return;
+    j->k->vjp_sums(&row, g, sum);
+    j->k->vjp(&row, g, sum[0] / n, sum[1] / n, out_row(j, p->gx, r));
+}
+
+static void jvp_row(const job *j, int64_t r, int64_t chunk)
+{
+    (void)chunk;
+    const places *p = &j->s->p;
+    float n = (float)j->s->n, sum[2];
+    sg_norm_row row = known_row(j, r), plain = row;
+    const float *t = tangent_row(j, p->tx, r);
+    plain.gamma = j->ones; /* sums of t and t u */
+    j->k->vjp_sums(&plain, t, sum);
+    float mean = sum[0] / n, along = sum[1] / n;
+    j->k->jvp(&row, t, mean, along, tangent_row(j, p->tgamma, 0), tangent_row(j, p->tbeta, 0), out_row(j, Y, r));
+    ((float *)j->l->out[MEAN])[r] = mean;
+    ((float *)j->l->out[RSTD])[r] = -row.rstd * row.rstd * along;
+}
+
+static void vjp_jvp_row(const job *j, int64_t r, int64_t chunk)
+{
+    const places *p = &j->s->p;
+    sg_norm_row row = known_row(j, r);
+    const float *g = row_of(j->l->in[p->g], j, r), *dgamma = tangent_row(j, p->tgamma, 0);
+    const float *t = tangent_row(j, p->tx, r), *dg = tangent_row(j, p->tg, r);
+    float mean[SG_NORM_SUMS];
+    j->k->second_sums(&row, g, t, dgamma, dg, mean);
+    for (int k = 0; k < SG_NORM_SUMS; k++)
+        mean[k] /= (float)j->s->n;
+    if (sums_rows(j->s))
+        j->k->second_columns(&row, g, t, dg, mean[SG_NORM_T], mean[SG_NORM_TU], sum_of(j, TO_GAMMA, chunk),
+                             sum_of(j, TO_BETA, chunk));
+    if (p->gx >= 0)
+        j->k->second(&row, g, t, dgamma, dg, mean, out_row(j, p->gx, r));
+}
+
+/* -------------------------------------------------------------------------------------------------------- running */
+
+static void run_chunks(void *arg, int64_t begin, int64_t end, int32_t thread)
+{
+    (void)thread;
+    const job *j = arg;
+    const layer_norm *s = j->s;
+    for (int64_t c = begin; c < end; c++) {
+        for (int which = TO_GAMMA; which <= TO_BETA && sums_rows(s); which++)
+            memset(sum_of(j, which, c), 0, (size_t)s->n * sizeof(float));
+        int64_t last = (c + 1) * s->chunk < s->rows ? (c + 1) * s->chunk : s->rows;
+        for (int64_t r = c * s->chunk; r < last; r++)
+            s->run(j, r, c);
+    }
+}
+
+static void fill(float *row, int64_t n, float value)
+{
+    for (int64_t i = 0; i < n; i++)
+        row[i] = value;
+}
+
+/* Gamma or beta as a row, which is `room` if it is a number. */
+static const float *affine_row(const sg_launch *l, const layer_norm *s, int32_t input, float *room)
+{
+    if (!s->number[input])
+        return l->in[input];
+    fill(room, s->n, *(const float *)l->in[input]);
+    return room;
+}
+
+static void finish_sums(const job *j, int which, int32_t place)
+{
+    const layer_norm *s = j->s;
+    if (place < 0 || s->n == 0)
+        return;
+    if (s->chunks == 0)
+        memset(j->l->out[place], 0, (size_t)s->n * sizeof(float));
+    else
+        sg_row_kernels_sums()->sum_columns(s->chunks, s->n, sum_of(j, which, 0), s->n, j->l->out[place]);
+}
+
+static bool launch(const sg_launch *l, sg_error *err)
+{
+    (void)err;
+    const layer_norm *s = l->state;
+    int64_t n = s->n;
+    float *room = l->workspace;
+    fill(room + 2 * n, n, 0);
+    fill(room + 3 * n, n, 1);
+    job j = {
+        .s = s, .l = l, .k = sg_norm_kernels_best(), .zeros = room + 2 * n, .ones = room + 3 * n, .sums = room + 4 * n};
+    j.gamma = affine_row(l, s, GAMMA, room);
+    j.beta = affine_row(l, s, BETA, room + n);
+    sg_cpu_parallel(s->rows * n < SERIAL_WORK ? 1 : l->threads, s->chunks, run_chunks, &j);
+    finish_sums(&j, TO_GAMMA, s->p.ggamma);
+    finish_sums(&j, TO_BETA, s->p.gbeta);
+    return true;
+}
+
+/* --------------------------------------------------------------------------------------------------------- prepare */
+
+static void find_tangents(places *p, const sg_derivative_parts *parts)
+{
+    p->tx = sg_derivative_with(parts, X);
+    p->tgamma = sg_derivative_with(parts, GAMMA);
+    p->tbeta = sg_derivative_with(parts, BETA);
+}
+
+static void find_reverse(places *p, const sg_derivative_parts *parts)
+{
+    p->mean = sg_derivative_hint(&sg_op_layer_norm_vjp, parts, MEAN);
+    p->rstd = sg_derivative_hint(&sg_op_layer_norm_vjp, parts, RSTD);
+    p->g = sg_derivative_with(parts, Y);
+    p->gx = sg_derivative_wrt(parts, X);
+    p->ggamma = sg_derivative_wrt(parts, GAMMA);
+    p->gbeta = sg_derivative_wrt(parts, BETA);
+}
+
+static bool only_y_seeded(const sg_derivative_parts *parts) { return parts->n_with == 1 && parts->with[0] == Y; }
+
+/* False if there is no kernel for this choice of derivatives: those of mean and rstd are left to the decomposition. */
+static bool find_places(const sg_kernel_spec *spec, places *p)
+{
+    const sg_op *op = spec->node->op;
+    *p = (places){-1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+    if (op == &sg_op_layer_norm)
+        return true;
+    sg_derivative_parts parts = sg_derivative_split(op, spec->attr, spec->n_in);
+    if (op == &sg_op_layer_norm_jvp) {
+        find_tangents(p, &parts);
+        p->mean = sg_derivative_hint(op, &parts, MEAN);
+        p->rstd = sg_derivative_hint(op, &parts, RSTD);
+        return true;
+    }
+    if (op == &sg_op_layer_norm_vjp) {
+        find_reverse(p, &parts);
+        return only_y_seeded(&parts);
+    }
+    sg_derivative_parts reverse = sg_derivative_split(&sg_op_layer_norm_vjp, spec->attr, parts.n_x);
+    find_reverse(p, &reverse);
+    find_tangents(p, &parts);
+    p->tg = sg_derivative_with(&parts, p->g);
+    return only_y_seeded(&reverse);
+}
+
+static bool supports(const sg_kernel_spec *spec)
+{
+    places p;
+    return spec->in_dtype[X] == SG_F32 && find_places(spec, &p);
+}
+
+static row_fn row_of_op(const sg_op *op)
+{
+    return op == &sg_op_layer_norm       ? forward_row
+           : op == &sg_op_layer_norm_vjp ? vjp_row
+           : op == &sg_op_layer_norm_jvp ? jvp_row
+                                         : vjp_jvp_row;
+}
+
+static void cut_chunks(layer_norm *s, const sg_kernel_spec *spec)
+{
+    const sg_shape *x = &spec->in_shape[X];
+    s->rows = s->n = 1;
+    for (int32_t i = 0; i < x->rank; i++)
+        *(i < x->rank - spec->attr[0].i ? &s->rows : &s->n) *= x->dim[i];
+    int64_t least = s->n < CHUNK_LEAST ? CHUNK_LEAST / (s->n > 0 ? s->n : 1) : 1;
+    s->chunk = (s->rows + CHUNKS - 1) / CHUNKS;
+    s->chunk = s->chunk < least ? least : s->chunk;
+    s->chunk = s->chunk > CHUNK_ROWS ? CHUNK_ROWS : s->chunk;
+    s->chunks = (s->rows + s->chunk - 1) / s->chunk;
+}
+
+static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
+{
+    (void)device;
+    const sg_op *op = spec->node->op;
+    layer_norm *s = sg_calloc(1, sizeof *s);
+    if (!s)
+        return sg_fail(err, SG_E_MEMORY, "out of memory for %s", op->name);
+    cut_chunks(s, spec);
+    find_places(spec, &s->p);
+    s->eps = (float)spec->attr[1].f;
+    s->number[GAMMA] = spec->in_shape[GAMMA].rank == 0;
+    s->number[BETA] = spec->in_shape[BETA].rank == 0;
+    s->run = row_of_op(op);
+    for (int32_t k = 0; k < 3; k++)
+        s->alias[k] = -1;
+    if (op == &sg_op_layer_norm)
+        s->alias[Y] = X; /* a row is read before it is written */
+    if (op == &sg_op_layer_norm_vjp && s->p.gx >= 0)
+        s->alias[s->p.gx] = s->p.g;
+    int64_t sums = sums_rows(s) ? 2 * s->chunks : 0;
+    *out = (sg_kernel){.name = op->name, .launch = launch, .state = s, .release = sg_free, .alias = s->alias};
+    out->workspace = (size_t)((4 + sums) * s->n) * sizeof(float);
+    return SG_OK;
+}
+
+const sg_cpu_kernel sg_cpu_layer_norm_kernels[] = {{&sg_op_layer_norm, supports, prepare},
+                                                   {&sg_op_layer_norm_vjp, supports, prepare},
+                                                   {&sg_op_layer_norm_jvp, supports, prepare},
+                                                   {&sg_op_layer_norm_vjp_jvp, supports, prepare},
+                                                   {0}};
