@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "autodiff/autodiff.h"
+#include "autodiff/autodiff.h"
 #include "benchmarks/benchmarks.h"
 #include "graph/random_internal.h"
 #include "models/models.h"
@@ -49,6 +50,45 @@ static sg_value softmax_case(sg_graph *g, sg_store *s)
 {
     (void)s;
     return sg_softmax(input(g, "x", 8192, 1024), -1);
+}
+
+/* Layer normalisation as a layer of width 1024 has it; its gradient by x, gamma and beta; and the product of that gradient's
+ * derivative with a direction. */
+static sg_value norm_of(sg_graph *g, sg_value wrt[3])
+{
+    wrt[0] = input(g, "x", 8192, 1024);
+    wrt[1] = sg_input(g, "gamma", SG_F32, SG_SHAPE(1024));
+    wrt[2] = sg_input(g, "beta", SG_F32, SG_SHAPE(1024));
+    return sg_layer_norm(wrt[0], wrt[1], wrt[2], 1e-5);
+}
+
+static sg_value layer_norm_case(sg_graph *g, sg_store *s)
+{
+    (void)s;
+    sg_value wrt[3];
+    return norm_of(g, wrt);
+}
+
+static sg_value layer_norm_gradient(sg_graph *g, sg_store *s)
+{
+    (void)s;
+    sg_value wrt[3], grad[3], seed = input(g, "g", 8192, 1024), y = norm_of(g, wrt);
+    sg_vjp(&y, &seed, 1, wrt, 3, grad);
+    sg_result(g, "ggamma", grad[1]);
+    sg_result(g, "gbeta", grad[2]);
+    return grad[0];
+}
+
+static sg_value layer_norm_hvp(sg_graph *g, sg_store *s)
+{
+    (void)s;
+    sg_value wrt[3], grad[3], moved[3], seed = input(g, "g", 8192, 1024), y = norm_of(g, wrt);
+    sg_value along[3] = {input(g, "tx", 8192, 1024), sg_input(g, "tgamma", SG_F32, SG_SHAPE(1024)),
+                         sg_input(g, "tbeta", SG_F32, SG_SHAPE(1024))};
+    sg_vjp(&y, &seed, 1, wrt, 3, grad);
+    sg_jvp(grad, 3, wrt, along, 3, moved);
+    sg_result(g, "hgamma", moved[1]);
+    return moved[0];
 }
 
 static sg_value row_sum(sg_graph *g, sg_store *s)
@@ -143,6 +183,9 @@ static const op_case cases[] = {
     {"attention/16x12x256x64", attention_case},
     {"attention_gradient/16x12x256x64", attention_gradient},
     {"attention_hvp/16x12x256x64", attention_hvp},
+    {"layer_norm/8192x1024", layer_norm_case},
+    {"layer_norm_gradient/8192x1024", layer_norm_gradient},
+    {"layer_norm_hvp/8192x1024", layer_norm_hvp},
     {"sum_rows/8192x1024", row_sum},
     {"sum_columns/672x200", column_sum},
     {"bias_softplus/672x200", bias_softplus},

@@ -122,15 +122,18 @@ static void jvp_row(const job *j, int64_t r, int64_t chunk)
 {
     (void)chunk;
     const places *p = &j->s->p;
-    float n = (float)j->s->n, sum[2];
+    float sum[2] = {0, 0}, mean = 0, along = 0;
     sg_norm_row row = known_row(j, r), plain = row;
     const float *t = tangent_row(j, p->tx, r);
-    plain.gamma = j->ones; /* sums of t and t u */
-    j->k->vjp_sums(&plain, t, sum);
-    float mean = sum[0] / n, along = sum[1] / n;
+    if (p->tx >= 0) {
+        plain.gamma = j->ones; /* sums of t and t u */
+        j->k->vjp_sums(&plain, t, sum);
+        mean = sum[0] / (float)row.n;
+        along = sum[1] / (float)row.n;
+    }
     j->k->jvp(&row, t, mean, along, tangent_row(j, p->tgamma, 0), tangent_row(j, p->tbeta, 0), out_row(j, Y, r));
     ((float *)j->l->out[MEAN])[r] = mean;
-    ((float *)j->l->out[RSTD])[r] = -row.rstd * row.rstd * along;
+    ((float *)j->l->out[RSTD])[r] = p->tx < 0 ? 0 : -row.rstd * row.rstd * along;
 }
 
 static void vjp_jvp_row(const job *j, int64_t r, int64_t chunk)
