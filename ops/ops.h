@@ -141,6 +141,27 @@ sg_value sg_matmul_tn(sg_value a, sg_value b);
  * result must be given; a letter stands at most once in an operand. Built from transposes and matrix products. */
 sg_value sg_einsum(const char *equation, const sg_value *x, int32_t n);
 
+/* ---- images: x [images, channels, rows, columns]. How a window moves over rows and columns: tap t of place p reads element
+ *      p stride - padding + t dilation, and places run as long as the window fits the padded input. */
+typedef struct sg_window {
+    int64_t stride[2], dilation[2]; /* of rows and columns; 0 stands for 1 */
+    int64_t padding[4];             /* top, left, bottom, right */
+} sg_window;
+/* A square window: the same stride both ways and the same padding on all four sides. */
+static inline sg_window sg_window_square(int64_t stride, int64_t padding)
+{
+    sg_window w = {{stride, stride}, {1, 1}, {padding, padding, padding, padding}};
+    return w;
+}
+/* Convolution (cross-correlation), zero padding. w [out channels, channels / groups, kernel rows, kernel columns];
+ * group k of the out channels reads group k of the channels. A bias is an addition of [out channels, 1, 1]. */
+sg_value sg_conv2d(sg_value x, sg_value w, sg_window window, int64_t groups);
+/* Transposed convolution: the x-gradient of the convolution with this window. w [channels, out channels / groups, kernel
+ * rows, kernel columns]. Rows of the result: (rows - 1) stride - padding + dilation (kernel - 1) + 1 + more_rows, with
+ * more_rows (output padding) less than the stride. */
+sg_value sg_conv_transpose2d(sg_value x, sg_value w, sg_window window, int64_t groups, int64_t more_rows,
+                             int64_t more_columns);
+
 /* ---- sparse rows. A CSR batch [rows, columns] with a fixed capacity of non-zeros; the true count is indptr[rows]. Its
  *      transpose (column pointers, row of and position of each non-zero in column order) comes beside it, so that the
  *      weight gradient is a gather with a fixed order. Entries past the true count are ignored. */

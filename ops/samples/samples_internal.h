@@ -66,6 +66,7 @@ typedef struct sg_sample_table {
     X(shape)                                                                                                           \
     X(index)                                                                                                           \
     X(product)                                                                                                         \
+    X(image)                                                                                                           \
     X(loss)                                                                                                            \
     X(attention)                                                                                                       \
     X(normalisation)                                                                                                   \
