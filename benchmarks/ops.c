@@ -46,6 +46,35 @@ MATMUL_CASE(global_gradient, sg_matmul_tn, 672, 200, 672, 159)
 MATMUL_CASE(predict_layer, sg_matmul, 4096, 1836, 1836, 400)
 MATMUL_CASE(square, sg_matmul, 1024, 1024, 1024, 1024)
 
+/* The convolutions of the segmentation net on 288 crops, or a quarter of them, and their gradients. */
+static sg_value image(sg_graph *g, const char *name, int64_t n, int64_t channels, int64_t side)
+{
+    return sg_input(g, name, SG_F32, SG_SHAPE(n, channels, side, side));
+}
+
+#define CONV_CASE(name, n, channels, side, filters, kernel, stride, padding)                                           \
+    static sg_value name(sg_graph *g, sg_store *s)                                                                     \
+    {                                                                                                                  \
+        (void)s;                                                                                                       \
+        return sg_conv2d(image(g, "x", n, channels, side), image(g, "w", filters, channels, kernel),                   \
+                         sg_window_square(stride, padding), 1);                                                        \
+    }                                                                                                                  \
+    static sg_value name##_gradient(sg_graph *g, sg_store *s, int wrt)                                                 \
+    {                                                                                                                  \
+        sg_value y = name(g, s), in[2], gradient;                                                                      \
+        for (int k = 0; k < 2; k++)                                                                                    \
+            in[k] = sg_value_at(g, sg_node_of(y)->in[k]);                                                              \
+        sg_value g_y = sg_input(g, "g", SG_F32, *sg_shape_of(y));                                                      \
+        sg_vjp(&y, &g_y, 1, &in[wrt], 1, &gradient);                                                                   \
+        return gradient;                                                                                               \
+    }                                                                                                                  \
+    static sg_value name##_dx(sg_graph *g, sg_store *s) { return name##_gradient(g, s, 0); }                           \
+    static sg_value name##_dw(sg_graph *g, sg_store *s) { return name##_gradient(g, s, 1); }
+CONV_CASE(conv_first, 288, 3, 24, 64, 5, 1, 2)
+CONV_CASE(conv_second, 72, 64, 24, 128, 5, 2, 2)
+CONV_CASE(conv_third, 72, 128, 12, 128, 5, 2, 2)
+CONV_CASE(conv_head, 288, 64, 24, 2, 1, 1, 0)
+
 static sg_value softmax_case(sg_graph *g, sg_store *s)
 {
     (void)s;
@@ -173,6 +202,18 @@ static const op_case cases[] = {
     {"matmul_tn/672x200*672x159", global_gradient},
     {"matmul/4096x1836*1836x400", predict_layer},
     {"matmul/1024x1024*1024x1024", square},
+    {"conv2d/288x3x24x24,64x5x5", conv_first},
+    {"conv2d_dx/288x3x24x24,64x5x5", conv_first_dx},
+    {"conv2d_dw/288x3x24x24,64x5x5", conv_first_dw},
+    {"conv2d/72x64x24x24,128x5x5/2", conv_second},
+    {"conv2d_dx/72x64x24x24,128x5x5/2", conv_second_dx},
+    {"conv2d_dw/72x64x24x24,128x5x5/2", conv_second_dw},
+    {"conv2d/72x128x12x12,128x5x5/2", conv_third},
+    {"conv2d_dx/72x128x12x12,128x5x5/2", conv_third_dx},
+    {"conv2d_dw/72x128x12x12,128x5x5/2", conv_third_dw},
+    {"conv2d/288x64x24x24,2x1x1", conv_head},
+    {"conv2d_dx/288x64x24x24,2x1x1", conv_head_dx},
+    {"conv2d_dw/288x64x24x24,2x1x1", conv_head_dw},
     {"exp/8192x1024", exp_case},
     {"tanh/8192x1024", tanh_case},
     {"sigmoid/8192x1024", sigmoid_case},
