@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "autodiff/checkpoint_internal.h"
 #include "autodiff/derived_internal.h"
 #include "ops/ops.h"
 #include "ops/repeat_internal.h"
@@ -187,7 +188,9 @@ static void call_vjp(const sg_rule_site *site, sg_graph *graph, const sg_value *
 
 void sg_site_vjp(const sg_rule_site *site, sg_graph *graph)
 {
-    if (site->node.op->vjp)
+    if (sg_is_checkpoint(&site->node))
+        sg_checkpoint_vjp(site, graph);
+    else if (site->node.op->vjp)
         call_vjp(site, graph, site->gout);
     else if (site->node.op->vjp_op)
         sg_derived_vjp(site, graph);

@@ -131,6 +131,7 @@
 #define sg_amsgrad(...) SG_AT(sg_amsgrad, __VA_ARGS__)
 #define sg_sgd(...) SG_AT(sg_sgd, __VA_ARGS__)
 #define sg_clip_factor(...) SG_AT(sg_clip_factor, __VA_ARGS__)
+#define sg_checkpoint_end(...) SG_AT(sg_checkpoint_end, __VA_ARGS__)
 #define sg_repeat(...) SG_AT(sg_repeat, __VA_ARGS__)
 
 #endif

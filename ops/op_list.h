@@ -85,6 +85,8 @@ SG_OP(keyed_uniform)
 SG_OP(rng_advance)
 SG_OP(adam)
 SG_OP(repeat)
+SG_OP(barrier)
+SG_OP(checkpoint)
 
 /* reductions */
 SG_OP(sum)

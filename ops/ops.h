@@ -274,6 +274,17 @@ typedef void (*sg_body_fn)(void *user, sg_graph *body, const sg_value *state, sg
 void sg_repeat(sg_graph *graph, int64_t n, sg_body_fn body, void *user, const sg_value *state, int32_t n_state,
                sg_value *out, bool unroll);
 
+/* ---- checkpoints: what is built between begin and end is a segment whose interior the backward pass computes again (draws
+ *      included) instead of keeping it: memory for time. y[n_y] are the segment's results and are replaced by the marked
+ *      ones; use these from then on. Values from outside that the segment reads are kept. Segments may be nested. No
+ *      effect on values; one more forward pass of the segment in each reverse sweep.
+ *
+ *          int32_t begin = sg_checkpoint_begin(graph);
+ *          sg_value y = layer(scope, x);
+ *          sg_checkpoint_end(graph, begin, &y, 1);                                                                       */
+int32_t sg_checkpoint_begin(sg_graph *graph);
+void sg_checkpoint_end(sg_graph *graph, int32_t begin, sg_value *y, int32_t n_y);
+
 #ifdef __cplusplus
 }
 #endif

@@ -25,7 +25,7 @@ bool sg_reads_shape_only(const sg_node *node, int32_t k) { return k < 32 && (nod
  * reshapes. */
 bool sg_is_view(const sg_node *node)
 {
-    static const char *const names[] = {"reshape", "reshape_like", "stop_gradient"};
+    static const char *const names[] = {"reshape", "reshape_like", "stop_gradient", "barrier"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(node->op->name, names[i]) == 0)
             return true;

@@ -1,4 +1,5 @@
 /* training.c - samples: random draws, optimiser steps, loops. */
+#include "ops/checkpoint_internal.h"
 #include "ops/samples/table_internal.h"
 
 BUILD(keyed_uniform, sg_keyed_uniform(sg_draw_key(scope), in[0]))
@@ -51,6 +52,27 @@ static void repeat(const sg_sample *s, sg_scope scope, const sg_value *in, sg_va
     sg_repeat(scope.graph, 2, loop_body, &w, in, 1, out, false);
 }
 
+/* tanh(a b) a as a segment that is computed again. */
+static void checkpoint(const sg_sample *s, sg_scope scope, const sg_value *in, sg_value *out)
+{
+    (void)s;
+    int32_t begin = sg_checkpoint_begin(scope.graph);
+    out[0] = sg_mul(sg_tanh(sg_mul(in[0], in[1])), in[0]);
+    sg_checkpoint_end(scope.graph, begin, out, 1);
+}
+
+/* Two results, one read by the other's reader. */
+static void checkpoint_pair(const sg_sample *s, sg_scope scope, const sg_value *in, sg_value *out)
+{
+    (void)s;
+    int32_t begin = sg_checkpoint_begin(scope.graph);
+    out[0] = sg_exp(in[0]);
+    out[1] = sg_mul(out[0], in[1]);
+    sg_checkpoint_end(scope.graph, begin, out, 2);
+}
+
+BUILD(barrier, sg_barrier(sg_tanh(in[0]), in[1]))
+
 /* clang-format off */
 #define ADAM_INPUTS(S, ...)                                                                                            \
     REAL(S(__VA_ARGS__), -1, 1), REAL(S(__VA_ARGS__), -1, 1), REAL(S(__VA_ARGS__), 0.3, 1),                            \
@@ -72,6 +94,11 @@ static const sg_sample rows[] = {
     {"adam", "empty", "[0]", 6, 3, {ADAM_INPUTS(S1, 0)}, .build = adamw},
     {"uniform_like", "large dropout", "[301, 257]", 1, 1, {REAL(S2(301, 257), -1, 1)}, .build = dropout, .large = true},
     {"adam", "large", "[301, 257]", 6, 3, {ADAM_INPUTS(S2, 301, 257)}, .build = adamw, .large = true},
+    {"barrier", "", "[3, 4]", 2, 1, {REAL(S2(3, 4), -1, 1), REAL(S1(2), -1, 1)}, .build = barrier},
+    {"barrier", "empty", "[0]", 2, 1, {REAL(S1(0), -1, 1), REAL(S1(2), -1, 1)}, .build = barrier},
+    {"checkpoint", "", "[3, 4]", 2, 1, {REAL(S2(3, 4), -1, 1), REAL(S1(4), -1, 1)}, .build = checkpoint},
+    {"checkpoint", "two results", "[4]", 2, 2, {REAL(S1(4), -1, 1), REAL(S1(4), -1, 1)}, .build = checkpoint_pair},
+    {"checkpoint", "empty", "[0]", 2, 1, {REAL(S1(0), -1, 1), REAL(S1(0), -1, 1)}, .build = checkpoint},
     {"repeat", "", "[3]", 2, 1, {REAL(S1(3), -1, 1), REAL(S1(3), -1, 1)}, .build = repeat, .flat = true},
 };
 /* clang-format on */
