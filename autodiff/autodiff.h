@@ -52,6 +52,10 @@ void sg_hvp_difference(sg_value loss, const sg_value *theta, const sg_value *v, 
 void sg_mixed_hvp_difference(sg_value loss, const sg_value *theta, const sg_value *v, int32_t n_theta,
                              const sg_value *phi, int32_t n_phi, double step, sg_value *out);
 
+/* Several tensors as one vector [total], in their order, and a vector cut and shaped like n tensors. */
+sg_value sg_flatten(const sg_value *values, int32_t n);
+void sg_unflatten(sg_value vector, const sg_value *like, int32_t n, sg_value *out);
+
 /* ------------------------------------------------------------------------------------------- solving with products */
 
 /* A square linear map as an expression: `out` is linear in `in`, both n values of equal shapes. Solvers apply it to

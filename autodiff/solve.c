@@ -122,7 +122,7 @@ static sg_status advance(solver *s, double *rr, sg_solve_reason *reason)
 
 static sg_status conjugate_gradients(solver *s)
 {
-    double rr = s->b_norm * s->b_norm, goal = s->o->tolerance * s->b_norm;
+    double rr = s->b_norm * s->b_norm, goal = fmax(s->o->tolerance, SG_CG_FLOOR) * s->b_norm;
     sg_solve_reason reason = SG_SOLVE_STEPS;
     int32_t used = 0;
     memset(s->x, 0, (size_t)s->n * sizeof *s->x);

@@ -172,7 +172,8 @@ void sg_solve_graph(const sg_graph_map *map, const sg_value *b, const sg_solve_o
     s.scale = setting(options->scale_value, options->scale, b_norm);
     if (options->damping_value.graph || options->damping != 0)
         s.damping = setting(options->damping_value, options->damping, b_norm);
-    s.goal = sg_mul_scalar(b_norm, options->tolerance);
+    double floor = options->method == SG_SOLVE_CG ? SG_CG_FLOOR : 0;
+    s.goal = sg_mul_scalar(b_norm, options->tolerance > floor ? options->tolerance : floor);
     (options->method == SG_SOLVE_NEUMANN ? neumann : conjugate_gradients)(&s, b, b_norm, x, state);
     sg_value zero = number(b_norm, 0), one = number(b_norm, 1);
     report->iterations = state[USED];

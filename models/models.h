@@ -3,8 +3,10 @@
 #ifndef SG_MODELS_H
 #define SG_MODELS_H
 
+#include "autodiff/autodiff.h"
 #include "graph/graph.h"
 #include "ops/ops.h"
+#include "runtime/runtime.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -682,6 +684,15 @@ typedef struct sg_generator {
 } sg_generator;
 sg_generator sg_generator_default(void);
 sg_status sg_generate(sg_dataset **out, const sg_generator *generator, sg_error *err);
+
+/* A compiled product as the map that sg_solve, sg_lanczos and the like take: v is fed to the input `in`, the plan runs, the
+ * result `out` is fetched (sg_unflatten and sg_flatten make one vector of several tensors). Runs allocate nothing. `product`
+ * must outlive the map. */
+typedef struct sg_plan_product {
+    sg_plan *plan;
+    const char *in, *out;
+} sg_plan_product;
+sg_linear_map sg_plan_map(sg_plan_product *product);
 
 #ifdef __cplusplus
 }

@@ -174,6 +174,13 @@ static int32_t output_index(sg_golden *g, const char *output)
     return i;
 }
 
+int64_t sg_golden_output_rows(sg_golden *g, const char *output)
+{
+    int32_t i = output_index(g, output);
+    const sg_shape *shape = i < 0 ? NULL : &g->group[SG_GOLDEN_OUTPUTS].at[i].shape;
+    return shape && shape->rank > 0 ? shape->dim[0] : 1;
+}
+
 void sg_golden_out(sg_golden *g, const char *output, sg_value value)
 {
     int32_t i = output_index(g, output);
