@@ -111,8 +111,9 @@ void sg_cli_notes(const sg_cli *cli, const sg_dataset *data);
 json_t *sg_metrics_document(const sg_metrics *metrics);
 void sg_metrics_print(const sg_metrics *metrics, const char *prefix);
 
-/* ---- gradcheck --golden (gradcheck_golden.c) */
+/* ---- gradcheck --golden (gradcheck_golden.c), ops --check (ops_check.c) */
 int sg_gradcheck_golden(const sg_cli *cli);
+int sg_ops_check(const sg_cli *cli);
 
 /* ---- conditions of --require (require.c) */
 /* Check the form of each condition before any work is done. */

@@ -55,9 +55,11 @@ typedef struct sg_golden_family {
     X(attention)                                                                                                       \
     X(elementwise)                                                                                                     \
     X(implicit)                                                                                                        \
+    X(linear)                                                                                                          \
     X(losses)                                                                                                          \
     X(normalisation)                                                                                                   \
-    X(optimisers)
+    X(optimisers)                                                                                                      \
+    X(reductions_shape)
 #define X(name) extern const sg_golden_family sg_golden_##name;
 SG_GOLDEN_FAMILIES(X)
 #undef X

@@ -20,6 +20,21 @@ static void affine(sg_golden *g)
     sg_golden_out(g, "out", sg_add(product, sg_golden_in(g, "b")));
 }
 
+static void einsum(sg_golden *g)
+{
+    enum { MOST = 8 };
+    sg_value operand[MOST];
+    const char *equation = json_string_value(sg_golden_attr(g, "equation"));
+    int32_t n = sg_golden_inputs(g);
+    if (!equation || n > MOST) {
+        sg_golden_refuse(g, equation ? "more than 8 operands" : "the case has no attrs.equation");
+        return;
+    }
+    for (int32_t i = 0; i < n; i++)
+        operand[i] = sg_golden_in_at(g, i);
+    sg_golden_out(g, "out", sg_einsum(equation, operand, n));
+}
+
 static void tanh_layer(sg_golden *g)
 {
     sg_value hidden = sg_tanh(sg_matmul(sg_golden_in(g, "x"), sg_golden_in(g, "w")));
@@ -98,6 +113,7 @@ static void csr_softplus(sg_golden *g)
 static const sg_golden_row rows[] = {
     {"matmul", NULL, matmul, 0},
     {"affine", NULL, affine, 0},
+    {"einsum", NULL, einsum, 0},
     {"csr_matmul", NULL, csr_matmul, 0},
     {"expression", "tanh(x w) u", tanh_layer, 0},
     {"expression", "softplus(csr dense + b)", csr_softplus, 0},

@@ -44,7 +44,7 @@ static void logsumexp(sg_golden *g) { one_by_one(g, sg_logsumexp); }
 static int32_t axis_of(sg_golden *g) { return (int32_t)sg_golden_int(g, "axis"); }
 
 static void argmax(sg_golden *g) { sg_golden_out(g, "out", sg_argmax(sg_golden_in(g, "x"), axis_of(g))); }
-static void argmin(sg_golden *g) { sg_golden_out(g, "out", sg_argmax(sg_neg(sg_golden_in(g, "x")), axis_of(g))); }
+static void argmin(sg_golden *g) { sg_golden_out(g, "out", sg_argmin(sg_golden_in(g, "x"), axis_of(g))); }
 static void cumsum(sg_golden *g) { sg_golden_out(g, "out", sg_cumsum(sg_golden_in(g, "x"), axis_of(g))); }
 
 static void norm(sg_golden *g) { sg_golden_out(g, "out", sg_sqrt(sg_sum(sg_square(sg_golden_in(g, "x")), -1))); }
@@ -100,18 +100,15 @@ static void numbers_at(sg_golden *g, const char *name, size_t axis, int64_t *out
         out[i] = json_integer_value(json_array_get(list, i));
 }
 
-/* A constant other than 0 by shifting: pad(x - c) + c. */
 static void pad(sg_golden *g)
 {
-    double value = sg_golden_real_or(g, "value", 0);
     sg_value x = sg_golden_in(g, "x");
-    x = value == 0 ? x : sg_add_scalar(x, -value);
     for (int32_t axis = 0; axis < sg_rank_of(x); axis++) {
         int64_t amount[2];
         numbers_at(g, "before_after", (size_t)axis, amount, 2);
-        x = sg_pad(x, axis, amount[0], amount[1]);
+        x = sg_pad_with(x, axis, amount[0], amount[1], sg_golden_real_or(g, "value", 0));
     }
-    sg_golden_out(g, "out", value == 0 ? x : sg_add_scalar(x, value));
+    sg_golden_out(g, "out", x);
 }
 
 /* Steps other than 1 pick rows by index. */
@@ -130,7 +127,7 @@ static sg_value slice_axis(sg_golden *g, sg_value x, int32_t axis, const int64_t
         index[n++] = (double)i;
     sg_value rows = index ? sg_constant(sg_golden_graph(g), SG_I32, SG_SHAPE(n), index, n) : SG_NONE;
     sg_free(index);
-    return sg_swap_axes(sg_gather(sg_swap_axes(x, 0, axis), rows), 0, axis);
+    return sg_take(x, rows, axis);
 }
 
 static void slice(sg_golden *g)
@@ -147,20 +144,14 @@ static void slice(sg_golden *g)
 
 /* ---- indexing */
 
-/* numpy.take along any axis: rows of x with the axis in front, whose index axes go back to its place. */
 static void gather(sg_golden *g)
 {
-    sg_value x = sg_golden_in(g, "x"), index = sg_golden_in(g, "index");
-    int32_t rank = sg_rank_of(x), extra = sg_rank_of(index), order[2 * SG_MAX_RANK];
-    int32_t axis = (axis_of(g) + rank) % (rank > 0 ? rank : 1), n = 0;
-    sg_value rows = sg_gather(sg_swap_axes(x, 0, axis), index); /* [index.., rest with axis 0 at the place of axis] */
-    for (int32_t i = 0; i < axis; i++)
-        order[n++] = i == 0 ? extra + axis - 1 : extra + i - 1;
-    for (int32_t i = 0; i < extra; i++)
-        order[n++] = i;
-    for (int32_t i = axis + 1; i < rank; i++)
-        order[n++] = extra + i - 1;
-    sg_golden_out(g, "out", axis == 0 ? rows : sg_transpose(rows, n, order));
+    sg_golden_out(g, "out", sg_take(sg_golden_in(g, "x"), sg_golden_in(g, "index"), axis_of(g)));
+}
+
+static void gather_elements(sg_golden *g)
+{
+    sg_golden_out(g, "out", sg_gather_elements(sg_golden_in(g, "x"), sg_golden_in(g, "index"), axis_of(g)));
 }
 
 static void tanh_of_rows(sg_golden *g)
@@ -173,15 +164,29 @@ static void scatter_add(sg_golden *g)
     sg_value x = sg_golden_in(g, "x");
     if (axis_of(g) != 0)
         sg_golden_refuse(g, "scatter_add is built along axis 0");
-    sg_golden_out(g, "out", sg_add(x, sg_scatter_rows(sg_golden_in(g, "src"), sg_golden_in(g, "index"), x)));
+    sg_golden_out(g, "out", sg_scatter_add(x, sg_golden_in(g, "index"), sg_golden_in(g, "src")));
+}
+
+static void scatter_add_elements(sg_golden *g)
+{
+    sg_value x = sg_golden_in(g, "x"), index = sg_golden_in(g, "index");
+    sg_golden_out(g, "out", sg_scatter_add_elements(x, index, sg_golden_in(g, "src"), axis_of(g)));
 }
 
 static void segment_sum(sg_golden *g)
 {
-    sg_value x = sg_golden_in(g, "x");
-    sg_shape shape = *sg_shape_of(x);
-    shape.dim[0] = sg_golden_int(g, "segments");
-    sg_golden_out(g, "out", sg_scatter_rows(x, sg_golden_in(g, "segment"), zeros(g, shape)));
+    sg_value x = sg_golden_in(g, "x"), segment = sg_golden_in(g, "segment");
+    sg_golden_out(g, "out", sg_segment_sum(x, segment, sg_golden_int(g, "segments")));
+}
+
+/* The k largest; the k smallest are the largest of -x. */
+static void top_k(sg_golden *g)
+{
+    bool largest = !sg_golden_attr(g, "largest") || sg_golden_flag(g, "largest");
+    sg_value x = sg_golden_in(g, "x"), places, picked;
+    picked = sg_top_k(largest ? x : sg_neg(x), sg_golden_int(g, "k"), axis_of(g), &places);
+    sg_golden_out(g, "values", largest ? picked : sg_neg(picked));
+    sg_golden_out(g, "indices", places);
 }
 
 static void one_hot(sg_golden *g)
@@ -199,7 +204,7 @@ static void one_hot(sg_golden *g)
 static const sg_golden_row rows[] = {
     ROW(sum), ROW(mean), ROW(max), ROW(min), ROW(prod), ROW(logsumexp), ROW(argmax), ROW(argmin), ROW(cumsum),
     ROW(reshape), ROW(broadcast_to), ROW(transpose), ROW(concat), ROW(pad), ROW(slice),
-    ROW(gather), ROW(scatter_add), ROW(segment_sum), ROW(one_hot),
+    ROW(gather), ROW(gather_elements), ROW(scatter_add), ROW(scatter_add_elements), ROW(segment_sum), ROW(top_k), ROW(one_hot),
     {"expression", "sqrt(sum(x*x, axis -1))", norm, 0},
     {"gather", "sum(tanh(gather(x, index)), axis 0)", tanh_of_rows, 0},
 };

@@ -360,6 +360,11 @@ static void gradcheck_and_bench(void **state)
     fails("gradcheck --order 4", 2, "--order must be a whole number in [1, 3]");
     fails("gradcheck -c absent.yml", 2, "absent.yml");
     fails("gradcheck --family losses", 2, "give --golden DIR");
+    succeeds("ops --check matmul", "1 operators, 1 passed, 0 failed");
+    fails("ops --check mat_mul", 2, "unknown op 'mat_mul'");
+    json_t *ops = document("ops --check exp --json", 0);
+    assert_int_equal(json_array_size(json_object_get(json_array_get(json_object_get(ops, "ops"), 0), "orders")), 4);
+    json_decref(ops);
     fails("gradcheck --golden absent", 2, "absent");
     fails("bench step --shape moon", 2, "bibtex|delicious|eurlexev");
     fails("train --set train.lr=nan -o nothing", 2, "train.lr expects a finite number");
