@@ -245,6 +245,13 @@ typedef struct sg_label_report {
 sg_status sg_metrics_per_label(sg_label_report *out, const float *p, const float *y, const float *known, int64_t rows,
                                int64_t labels, const float *thresholds, sg_error *err);
 
+/* Best sequence of BIO tags for `words` words: the highest sum of scores [words, n_tags] among the sequences in which I-x
+ * follows B-x or I-x. Tags are named "O", "B-x" or "I-x"; `last_tag_must_be_o` is the rule of the SEAL code for word pieces,
+ * whose last one is [SEP]. Ties go to the lowest tag, from the last word on. `path` [words] and `score` are filled; no
+ * allowed sequence, or another tag name, is SG_E_DATA. */
+sg_status sg_bio_decode(const double *scores, int64_t words, const char *const *tags, int32_t n_tags,
+                        bool last_tag_must_be_o, int32_t *path, double *score, sg_error *err);
+
 /* ================================================================================================ configuration */
 /* One table of options, the SG_*_OPTIONS below, makes everything a user sees of the configuration: the struct that training
  * reads, the check of a YAML file, the names of environment variables (train.lr is SEALGRAPH_TRAIN_LR), flags, `config

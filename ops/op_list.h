@@ -88,6 +88,17 @@ SG_OP(repeat)
 SG_OP(barrier)
 SG_OP(checkpoint)
 
+/* sequences */
+SG_OP(lstm)
+SG_OP(lstm_vjp)
+SG_OP(lstm_jvp)
+SG_OP(lstm_vjp_jvp)
+SG_OP(crf_log_partition)
+SG_OP(crf_log_partition_vjp)
+SG_OP(crf_log_partition_jvp)
+SG_OP(crf_log_partition_vjp_jvp)
+SG_OP(crf_viterbi)
+
 /* reductions */
 SG_OP(sum)
 SG_OP(mean)

@@ -230,6 +230,46 @@ typedef struct sg_attention_options {
 } sg_attention_options;
 sg_value sg_attention(sg_value q, sg_value k, sg_value v, const sg_attention_options *options);
 
+/* ---- sequences [batch, steps, ...]; `lengths` I32 [batch], each in [0, steps] (else an error of the run), or SG_NONE: all
+ *      rows are full. What lies past a row's length takes no part in anything. Derivatives keep fused kernels. */
+/* Weights with the gates in the order i, f, g, o: w_ih [4H, inputs], w_hh [4H, H], b_ih and b_hh [4H] or SG_NONE. */
+typedef struct sg_lstm_weights {
+    sg_value w_ih, w_hh, b_ih, b_hh;
+} sg_lstm_weights;
+typedef struct sg_lstm_state {
+    sg_value h, c; /* [batch, H] */
+} sg_lstm_state;
+typedef struct sg_lstm_result {
+    sg_value out; /* [batch, steps, H]; 0 past the length */
+    sg_lstm_state last;
+} sg_lstm_result;
+typedef struct sg_bilstm_result {
+    sg_value out; /* [batch, steps, 2H]: forward, backward */
+    sg_lstm_state forward, backward;
+} sg_bilstm_result;
+/* One step, x [batch, inputs]: c' = f c + i g, h' = o tanh(c'). */
+sg_lstm_state sg_lstm_cell(sg_value x, sg_lstm_state last, sg_lstm_weights weights);
+/* All steps of x [batch, steps, inputs], from the first state (members SG_NONE: zeros). reverse: each row from its last
+ * step to its first; out[b, t] is the state after step t. Past a row's length its state stays as it is. */
+sg_lstm_result sg_lstm(sg_value x, sg_value lengths, sg_lstm_weights weights, sg_lstm_state first, bool reverse);
+/* Both directions, from zeros. */
+sg_bilstm_result sg_bilstm(sg_value x, sg_value lengths, sg_lstm_weights forward, sg_lstm_weights backward);
+
+/* A linear-chain CRF over K tags: the score of a path is start[y_0] + sum_t emissions[t, y_t] + sum_t transitions[y_{t-1},
+ * y_t] + end[y_last]. -inf forbids a transition. transitions [K, K] (from, to), start [K], end [K]; emissions
+ * [batch, steps, K]. A row of length 0 has log Z, score and likelihood 0. */
+typedef struct sg_crf {
+    sg_value transitions, start, end;
+} sg_crf;
+sg_value sg_crf_log_partition(sg_crf crf, sg_value emissions, sg_value lengths); /* [batch]: log sum exp of all scores */
+/* [batch]: the score of the paths in tags I32 [batch, steps]; tags past the length are ignored but must be in [0, K). */
+sg_value sg_crf_score(sg_crf crf, sg_value emissions, sg_value tags, sg_value lengths);
+sg_value sg_crf_log_likelihood(sg_crf crf, sg_value emissions, sg_value tags, sg_value lengths); /* score - log Z */
+sg_value sg_crf_marginals(sg_crf crf, sg_value emissions, sg_value lengths); /* [batch, steps, K]: P(y_t = j); 0 past */
+/* I32 [batch, steps]: the path of the highest score; ties: the lowest tag, from the last step on; 0 past the length. Its
+ * score, with the derivative of a maximum: sg_crf_score of it. */
+sg_value sg_crf_viterbi(sg_crf crf, sg_value emissions, sg_value lengths);
+
 /* ---- random draws. Stream from the scope, step and seed from the store's entry "rng" (I32 [4]: seed low, seed high, step
  *      low, step high), element index and loop iteration: the same bits on every backend. */
 sg_value sg_rng(sg_scope scope);     /* current value of the entry "rng" at the root, created if absent */

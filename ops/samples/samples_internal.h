@@ -63,6 +63,7 @@ typedef struct sg_sample_table {
 #define SG_SAMPLE_TABLES(X)                                                                                            \
     X(elementwise)                                                                                                     \
     X(reduce)                                                                                                          \
+    X(sequence)                                                                                                        \
     X(shape)                                                                                                           \
     X(index)                                                                                                           \
     X(product)                                                                                                         \

@@ -27,15 +27,16 @@ static void kernel_release(void *state)
 enum { BY_ATTRIBUTE = SG_MAX_RANK };
 static const struct index_rule {
     const char *op;
-    int32_t index, low, source, axis;
+    int32_t index, low, source, axis, above; /* the limit is `above` more than the size of the axis */
 } index_rules[] = {
-    {"gather", 1, 0, 0, 0},
-    {"scatter_rows", 1, 0, 2, 0},
-    {"gather_elements", 1, 0, 0, BY_ATTRIBUTE},
-    {"scatter_elements", 1, 0, 2, BY_ATTRIBUTE},
-    {"segment_max", 1, 0, -1, 0},
-    {"one_hot", 0, 0, -1, -1},
-    {"softmax_cross_entropy", 1, -1, 0, -1}, /* -1: ignored positions */
+    {"gather", 1, 0, 0, 0, 0},
+    {"scatter_rows", 1, 0, 2, 0, 0},
+    {"gather_elements", 1, 0, 0, BY_ATTRIBUTE, 0},
+    {"scatter_elements", 1, 0, 2, BY_ATTRIBUTE, 0},
+    {"segment_max", 1, 0, -1, 0, 0},
+    {"one_hot", 0, 0, -1, -1, 0},
+    {"softmax_cross_entropy", 1, -1, 0, -1, 0}, /* -1: ignored positions */
+    {"crf_viterbi", 4, 0, 0, 1, 1},                /* lengths */
 };
 
 /* A rule cannot fail, so operands that name rows or classes are checked before it runs. */
@@ -44,13 +45,13 @@ static void find_index(reference_kernel *k, const sg_kernel_spec *spec)
     k->index = -1;
     for (size_t i = 0; i < sizeof index_rules / sizeof *index_rules; i++) {
         const struct index_rule *r = &index_rules[i];
-        if (strcmp(spec->node->op->name, r->op) != 0)
+        if (strcmp(spec->node->op->name, r->op) != 0 || r->index >= spec->n_in)
             continue;
         const sg_shape *source = r->source < 0 ? &spec->out_shape[0] : &spec->in_shape[r->source];
         int64_t axis = r->axis == BY_ATTRIBUTE ? spec->attr[0].i : r->axis;
         k->index = r->index;
         k->low = r->low;
-        k->limit = (double)source->dim[axis < 0 ? axis + source->rank : axis];
+        k->limit = (double)source->dim[axis < 0 ? axis + source->rank : axis] + r->above;
     }
 }
 

@@ -1,0 +1,39 @@
+/* sequence_internal.h - what recurrent operators share: steps of a batch of sequences [batch, steps, width], lengths. */
+#ifndef SG_SEQUENCE_INTERNAL_H
+#define SG_SEQUENCE_INTERNAL_H
+
+#include "ops/ops_internal.h"
+
+/* Step t of x [B, T, ...] -> [B, ...]. */
+sg_value sg_step_at(sg_value x, int64_t t);
+/* The inverse: T values [B, K] as [B, T, K], named like the first two axes of `model` [B, T, ...]; T may be 0. A graph that
+ * holds steps by number cannot be resized along them: the shape rule of the result refuses. */
+sg_value sg_stack_steps(const sg_value *step, int64_t steps, sg_value model, int64_t width);
+/* BOOL [B, T]: t < lengths[b]. Looked up in a table of masks, so that a length outside [0, T] is an index out of range. */
+sg_value sg_length_mask(sg_value lengths, int64_t steps);
+/* Zeros [B, width] for x [B, T, at least `width`]. */
+sg_value sg_step_zeros(sg_value x, int64_t width);
+
+/* Input `input` is I32 [B]: as many as `x` [B, ...] has rows. */
+sg_status sg_require_lengths(const sg_infer_args *args, int32_t input, const sg_shape *x);
+/* Input `input` is real, of the dtype of input 0, with these sizes. */
+sg_status sg_require_sizes(const sg_infer_args *args, int32_t input, int32_t rank, const int64_t *dim);
+
+/* The descriptor of a derivative composite (derivative_internal.h). */
+#define SG_DERIVATIVE_OP(NAME, SUMMARY, ATTRS, PARENT, COST, ...)                                                      \
+    const sg_op sg_op_##NAME = {                                                                                       \
+        .name = #NAME,                                                                                                 \
+        .summary = SUMMARY,                                                                                            \
+        .n_in = SG_VARIADIC,                                                                                           \
+        .n_out = SG_VARIADIC,                                                                                          \
+        .flags = SG_OP_COMPOSITE,                                                                                      \
+        .attrs = ATTRS,                                                                                                \
+        .n_attrs = sizeof ATTRS / sizeof *ATTRS,                                                                       \
+        .infer = sg_derivative_infer,                                                                                  \
+        .decompose = sg_derivative_decompose,                                                                          \
+        .cost = COST,                                                                                                  \
+        .parent = &sg_op_##PARENT,                                                                                     \
+        __VA_ARGS__,                                                                                                   \
+    };
+
+#endif
