@@ -116,10 +116,11 @@ const sg_op sg_op_crf_log_partition = {
     .jvp_op = &sg_op_crf_log_partition_jvp,
 };
 
-SG_DERIVATIVE_OP(crf_log_partition_vjp, "marginals of tags and pairs: reverse derivative of crf_log_partition", vjp_attrs,
-                 crf_log_partition, vjp_cost, .hints = 1 << SG_CRF_ALPHA, .jvp_op = &sg_op_crf_log_partition_vjp_jvp)
-SG_DERIVATIVE_OP(crf_log_partition_jvp, "forward derivative of crf_log_partition", jvp_attrs, crf_log_partition, jvp_cost,
-                 .hints = 1 << SG_CRF_ALPHA)
+SG_DERIVATIVE_OP(crf_log_partition_vjp, "marginals of tags and pairs: reverse derivative of crf_log_partition",
+                 vjp_attrs, crf_log_partition, vjp_cost, .hints = 1 << SG_CRF_ALPHA,
+                 .jvp_op = &sg_op_crf_log_partition_vjp_jvp)
+SG_DERIVATIVE_OP(crf_log_partition_jvp, "forward derivative of crf_log_partition", jvp_attrs, crf_log_partition,
+                 jvp_cost, .hints = 1 << SG_CRF_ALPHA)
 SG_DERIVATIVE_OP(crf_log_partition_vjp_jvp, "forward derivative of the marginals of a CRF", vjp_jvp_attrs,
                  crf_log_partition_vjp, vjp_jvp_cost, .hints = 0)
 

@@ -261,7 +261,8 @@ sg_bilstm_result sg_bilstm(sg_value x, sg_value lengths, sg_lstm_weights forward
 typedef struct sg_crf {
     sg_value transitions, start, end;
 } sg_crf;
-sg_value sg_crf_log_partition(sg_crf crf, sg_value emissions, sg_value lengths); /* [batch]: log sum exp of all scores */
+sg_value sg_crf_log_partition(sg_crf crf, sg_value emissions,
+                              sg_value lengths); /* [batch]: log sum exp of all scores */
 /* [batch]: the score of the paths in tags I32 [batch, steps]; tags past the length are ignored but must be in [0, K). */
 sg_value sg_crf_score(sg_crf crf, sg_value emissions, sg_value tags, sg_value lengths);
 sg_value sg_crf_log_likelihood(sg_crf crf, sg_value emissions, sg_value tags, sg_value lengths); /* score - log Z */

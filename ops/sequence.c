@@ -34,10 +34,7 @@ sg_value sg_length_mask(sg_value lengths, int64_t steps)
     return sg_gather(masks, lengths);
 }
 
-sg_value sg_step_zeros(sg_value x, int64_t width)
-{
-    return sg_zeros_like(sg_sum(sg_slice_places(x, 2, 0, width), 1));
-}
+sg_value sg_step_zeros(sg_value x, int64_t width) { return sg_zeros_like(sg_sum(sg_slice_places(x, 2, 0, width), 1)); }
 
 sg_status sg_require_lengths(const sg_infer_args *args, int32_t input, const sg_shape *x)
 {

@@ -166,6 +166,11 @@ int32_t sg_golden_axes(sg_golden *g, const char *name, int32_t rank, int32_t out
 
 /* ---- results */
 
+bool sg_golden_has_output(const sg_golden *g, const char *output)
+{
+    return sg_golden_tensor_index(g, SG_GOLDEN_OUTPUTS, output) >= 0;
+}
+
 static int32_t output_index(sg_golden *g, const char *output)
 {
     int32_t i = sg_golden_tensor_index(g, SG_GOLDEN_OUTPUTS, output);

@@ -51,6 +51,7 @@ typedef struct sg_golden_family {
 #define SG_GOLDEN_TABLE(name, rows)                                                                                    \
     const sg_golden_family sg_golden_##name = {#name, rows, (int32_t)(sizeof(rows) / sizeof((rows)[0]))}
 
+/* clang-format off */
 #define SG_GOLDEN_FAMILIES(X)                                                                                          \
     X(attention)                                                                                                       \
     X(elementwise)                                                                                                     \
@@ -59,7 +60,9 @@ typedef struct sg_golden_family {
     X(losses)                                                                                                          \
     X(normalisation)                                                                                                   \
     X(optimisers)                                                                                                      \
+    X(recurrent)                                                                                                       \
     X(reductions_shape)
+/* clang-format on */
 #define X(name) extern const sg_golden_family sg_golden_##name;
 SG_GOLDEN_FAMILIES(X)
 #undef X
@@ -98,6 +101,7 @@ int32_t sg_golden_axes(sg_golden *g, const char *name, int32_t rank, int32_t out
 
 /* The first size of an output as the file has it, 1 for rank 0: how many iterates a case wants. */
 int64_t sg_golden_output_rows(sg_golden *g, const char *output);
+bool sg_golden_has_output(const sg_golden *g, const char *output); /* for outputs that only some cases give */
 void sg_golden_out(sg_golden *g, const char *output, sg_value value);
 /* An output computed outside the graph, `count` elements. */
 void sg_golden_numbers(sg_golden *g, const char *output, const double *data, int64_t count);

@@ -25,9 +25,8 @@ static sg_value layer_input(sg_golden *g, const char *what, int64_t layer, bool 
 
 static sg_lstm_weights layer_weights(sg_golden *g, int64_t layer, bool reverse)
 {
-    return (sg_lstm_weights){
-        layer_input(g, "weight_ih", layer, reverse), layer_input(g, "weight_hh", layer, reverse),
-        layer_input(g, "bias_ih", layer, reverse), layer_input(g, "bias_hh", layer, reverse)};
+    return (sg_lstm_weights){layer_input(g, "weight_ih", layer, reverse), layer_input(g, "weight_hh", layer, reverse),
+                             layer_input(g, "bias_ih", layer, reverse), layer_input(g, "bias_hh", layer, reverse)};
 }
 
 /* States of all layers and directions, [layers * directions, batch, hidden]. */
@@ -115,7 +114,8 @@ static void bio_decode(sg_golden *g)
     for (int32_t k = 0; k < n_tags; k++)
         tags[k] = json_string_value(json_array_get(list, (size_t)k));
     int64_t words = count / n_tags;
-    if (sg_bio_decode(scores, words, tags, n_tags, sg_golden_flag(g, "last_tag_must_be_o"), path, &score, &err) != SG_OK)
+    if (sg_bio_decode(scores, words, tags, n_tags, sg_golden_flag(g, "last_tag_must_be_o"), path, &score, &err) !=
+        SG_OK)
         sg_golden_refuse(g, "%.200s", err.text);
     for (int64_t t = 0; t < words; t++)
         numbers[t] = path[t];

@@ -14,6 +14,8 @@ static const sg_cpu_kernel *const tables[] = {
     sg_cpu_index_kernels,
     sg_cpu_index_elements_kernels,
     sg_cpu_top_k_kernels,
+    sg_cpu_crf_kernels,
+    sg_cpu_viterbi_kernels,
     sg_cpu_attention_kernels,
     sg_cpu_attention_derivative_kernels,
     sg_cpu_layer_norm_kernels,

@@ -36,7 +36,7 @@ static const struct index_rule {
     {"segment_max", 1, 0, -1, 0, 0},
     {"one_hot", 0, 0, -1, -1, 0},
     {"softmax_cross_entropy", 1, -1, 0, -1, 0}, /* -1: ignored positions */
-    {"crf_viterbi", 4, 0, 0, 1, 1},                /* lengths */
+    {"crf_viterbi", 4, 0, 0, 1, 1},             /* lengths */
 };
 
 /* A rule cannot fail, so operands that name rows or classes are checked before it runs. */

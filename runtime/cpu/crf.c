@@ -1,0 +1,430 @@
+/* crf.c - linear-chain CRF: the forward recursion, the marginals (its reverse derivative), and the forward derivatives of both.
+ *
+ * With p_t(i|j) = exp(alpha_{t-1}[i] + trans[i, j] - logsumexp_i(..)), the probability of tag i before tag j at step t, and
+ * q = softmax(alpha_{n-1} + end), the reverse recursion from the cotangent g of log Z is
+ *
+ *     a_{n-1} = g q,     a_{t-1}[i] = sum_j a_t[j] p_t(i|j),     de_t = a_t,     dtrans[i, j] = sum_t a_t[j] p_t(i|j).
+ *
+ * A tangent moves forward by  talpha_t[j] = te_t[j] + sum_i p_t(i|j) u_ij,  u_ij = talpha_{t-1}[i] + ttrans[i, j], and the
+ * probabilities by  tp = p (u - sum p u);  the product rule gives the tangent of the reverse recursion.
+ *
+ * Rows of the batch are independent. Sums over rows (transitions, start, end) are taken in chunks of CHUNK rows, then over
+ * the chunks in order: the same for every number of threads. p_t(.|j) is a contiguous row of the transposed transitions. */
+#include "runtime/cpu/cpu_kernels.h"
+#include "runtime/cpu/index_internal.h"
+#include "runtime/cpu/row_kernels_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "ops/crf_internal.h"
+#include "ops/derivative_internal.h"
+
+#define CHUNK 4
+
+/* Which input or output of the node holds what; -1: none. */
+typedef struct places {
+    int32_t lengths, alpha, g, tg;
+    int32_t te, ttransitions, tstart, tend;
+    int32_t de, dtransitions, dstart, dend;
+} places;
+
+typedef struct crf {
+    int64_t batch, steps, tags;
+    places p;
+    bool reverse, forward; /* of the derivative: reverse, forward, or both */
+    size_t scratch, sums;  /* floats of one thread, and of one chunk's sums */
+} crf;
+
+typedef struct job {
+    const crf *c;
+    const sg_launch *l;
+    const sg_row_kernels *rows;
+    const float *transposed, *ttransposed; /* [to, from] */
+    float *scratch, *sums;
+} job;
+
+/* One row of the batch and the scratch it works in, each of `tags` elements but talpha. */
+typedef struct row {
+    int64_t b, length;
+    float *p, *u, *a, *next_a, *ta, *next_ta;
+    float *talpha;        /* [steps, tags] */
+    float *dtransitions;  /* [to, from], of the chunk */
+    float *dstart, *dend; /* of the chunk */
+} row;
+
+static const float *input(const job *j, int32_t place) { return place < 0 ? NULL : j->l->in[place]; }
+
+static float at_or_zero(const float *x, int64_t i) { return x ? x[i] : 0; }
+
+static row row_at(const job *j, int64_t b, int32_t thread)
+{
+    const crf *c = j->c;
+    const int32_t *lengths = c->p.lengths < 0 ? NULL : j->l->in[c->p.lengths];
+    row r = {.b = b, .length = lengths ? lengths[b] : c->steps};
+    float *s = j->scratch + (size_t)thread * c->scratch;
+    float **const parts[] = {&r.p, &r.u, &r.a, &r.next_a, &r.ta, &r.next_ta};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++, s += c->tags)
+        *parts[i] = s;
+    r.talpha = s;
+    r.dtransitions = j->sums + (size_t)(b / CHUNK) * c->sums;
+    r.dstart = r.dtransitions + c->tags * c->tags;
+    r.dend = r.dstart + c->tags;
+    return r;
+}
+
+/* out = softmax of x + y; zeros if all are -inf. */
+static void softmax_of_sum(const job *j, const float *x, const float *y, float *out)
+{
+    int64_t n = j->c->tags;
+    for (int64_t i = 0; i < n; i++)
+        out[i] = x[i] + y[i];
+    float top = j->rows->max(n, out);
+    if (top == -INFINITY)
+        memset(out, 0, (size_t)n * sizeof *out);
+    else
+        j->rows->scale(n, 1 / j->rows->exp_sum(n, out, top, out), out);
+}
+
+/* ------------------------------------------------------------------------------------------------- log partition */
+
+/* logsumexp of shifted[i] + y[i]. */
+static double logsumexp_of_sum(const job *j, const float *shifted, const float *y, float *work)
+{
+    int64_t n = j->c->tags;
+    for (int64_t i = 0; i < n; i++)
+        work[i] = shifted[i] + y[i];
+    float top = j->rows->max(n, work);
+    return isfinite(top) ? top + log(j->rows->exp_sum(n, work, top, NULL)) : top;
+}
+
+/* shifted = alpha - max alpha, which is returned: alpha grows with the steps, its differences do not. */
+static double shift(const double *alpha, int64_t n, float *shifted)
+{
+    double top = -INFINITY;
+    for (int64_t i = 0; i < n; i++)
+        top = isnan(alpha[i]) || alpha[i] > top ? alpha[i] : top;
+    double by = isfinite(top) ? top : 0;
+    for (int64_t i = 0; i < n; i++)
+        shifted[i] = (float)(alpha[i] - by);
+    return by;
+}
+
+static void partition_row(const job *j, const row *r, double *alpha)
+{
+    const crf *c = j->c;
+    const float *e = (const float *)j->l->in[SG_CRF_EMISSIONS] + r->b * c->steps * c->tags;
+    float *out = (float *)j->l->out[SG_CRF_ALPHA] + r->b * c->steps * c->tags;
+    for (int64_t t = 0; t < c->steps; t++) {
+        double by = t > 0 && t < r->length ? shift(alpha, c->tags, r->a) : 0;
+        for (int64_t k = 0; k < c->tags; k++) {
+            if (t == 0)
+                alpha[k] = (double)e[k] + input(j, SG_CRF_START)[k];
+            else if (t < r->length)
+                alpha[k] = by + logsumexp_of_sum(j, r->a, j->transposed + k * c->tags, r->next_a) + e[t * c->tags + k];
+            out[t * c->tags + k] = (float)alpha[k];
+        }
+    }
+    double log_z = 0;
+    if (r->length > 0) {
+        double by = shift(alpha, c->tags, r->a);
+        log_z = by + logsumexp_of_sum(j, r->a, input(j, SG_CRF_END), r->next_a);
+    }
+    ((float *)j->l->out[SG_CRF_LOG_Z])[r->b] = (float)log_z;
+}
+
+static void run_partition(void *arg, int64_t begin, int64_t end, int32_t thread)
+{
+    const job *j = arg;
+    for (int64_t b = begin; b < end; b++) {
+        row r = row_at(j, b, thread);
+        partition_row(j, &r, (double *)r.p); /* two rows of floats at an aligned place */
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------- tangents */
+
+/* u[i] = talpha[i] + ttrans[i, k]. */
+static void tangent_before(const job *j, const float *talpha, int64_t k, float *u)
+{
+    int64_t n = j->c->tags;
+    for (int64_t i = 0; i < n; i++)
+        u[i] = talpha[i] + (j->ttransposed ? j->ttransposed[k * n + i] : 0);
+}
+
+/* All tangents of alpha of the row into talpha [steps, tags]. */
+static void forward_row(const job *j, const row *r, float *talpha)
+{
+    const crf *c = j->c;
+    int64_t n = c->tags, first = r->b * c->steps * n;
+    const float *alpha = input(j, c->p.alpha) + first, *te = input(j, c->p.te);
+    for (int64_t t = 0; t < c->steps; t++) {
+        float *now = talpha + t * n, *before = now - n;
+        for (int64_t k = 0; k < n; k++) {
+            if (t > 0 && t >= r->length) {
+                now[k] = before[k];
+                continue;
+            }
+            now[k] =
+                at_or_zero(te ? te + first : NULL, t * n + k) + (t == 0 ? at_or_zero(input(j, c->p.tstart), k) : 0);
+            if (t == 0)
+                continue;
+            softmax_of_sum(j, alpha + (t - 1) * n, j->transposed + k * n, r->p);
+            tangent_before(j, before, k, r->u);
+            now[k] += j->rows->dot(n, r->p, r->u);
+        }
+    }
+}
+
+static void run_forward(void *arg, int64_t begin, int64_t end, int32_t thread)
+{
+    const job *j = arg;
+    const crf *c = j->c;
+    int64_t n = c->tags;
+    for (int64_t b = begin; b < end; b++) {
+        row r = row_at(j, b, thread);
+        float *talpha = (float *)j->l->out[SG_CRF_ALPHA] + b * c->steps * n, tangent = 0;
+        forward_row(j, &r, talpha);
+        if (r.length > 0) {
+            const float *tend = input(j, c->p.tend), *last = talpha + (r.length - 1) * n;
+            softmax_of_sum(j, input(j, c->p.alpha) + (b * c->steps + r.length - 1) * n, input(j, SG_CRF_END), r.p);
+            for (int64_t k = 0; k < n; k++)
+                r.u[k] = last[k] + at_or_zero(tend, k);
+            tangent = j->rows->dot(n, r.p, r.u);
+        }
+        ((float *)j->l->out[SG_CRF_LOG_Z])[b] = tangent;
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------------- reverse */
+
+static void add_to(float *sum, const float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        sum[i] += x[i];
+}
+
+/* a_{n-1} and its tangent. */
+static void last_step(const job *j, const row *r)
+{
+    const crf *c = j->c;
+    int64_t n = c->tags, at = r->length - 1;
+    float g = input(j, c->p.g)[r->b], tg = at_or_zero(input(j, c->p.tg), r->b), mean = 0;
+    softmax_of_sum(j, input(j, c->p.alpha) + (r->b * c->steps + at) * n, input(j, SG_CRF_END), r->p);
+    if (c->forward) {
+        for (int64_t k = 0; k < n; k++)
+            r->u[k] = r->talpha[at * n + k] + at_or_zero(input(j, c->p.tend), k);
+        mean = j->rows->dot(n, r->p, r->u);
+    }
+    for (int64_t k = 0; k < n; k++) {
+        r->a[k] = g * r->p[k];
+        if (c->forward)
+            r->ta[k] = tg * r->p[k] + g * (r->p[k] * (r->u[k] - mean));
+    }
+}
+
+/* From step t, tag k, to the tags before it. */
+static void pull_back(const job *j, const row *r, int64_t t, int64_t k)
+{
+    const crf *c = j->c;
+    int64_t n = c->tags;
+    float a = r->a[k], *sum = r->dtransitions + k * n;
+    softmax_of_sum(j, input(j, c->p.alpha) + (r->b * c->steps + t - 1) * n, j->transposed + k * n, r->p);
+    if (!c->forward) {
+        for (int64_t i = 0; i < n; i++) {
+            float pair = a * r->p[i];
+            r->next_a[i] += pair;
+            sum[i] += pair;
+        }
+        return;
+    }
+    tangent_before(j, r->talpha + (t - 1) * n, k, r->u);
+    float mean = j->rows->dot(n, r->p, r->u), ta = r->ta[k];
+    for (int64_t i = 0; i < n; i++) {
+        float tpair = ta * r->p[i] + a * (r->p[i] * (r->u[i] - mean));
+        r->next_a[i] += a * r->p[i];
+        r->next_ta[i] += tpair;
+        sum[i] += tpair;
+    }
+}
+
+static void swap(float **a, float **b)
+{
+    float *old = *a;
+    *a = *b;
+    *b = old;
+}
+
+static void reverse_row(const job *j, row *r)
+{
+    const crf *c = j->c;
+    int64_t n = c->tags;
+    float *de = c->p.de < 0 ? NULL : (float *)j->l->out[c->p.de] + r->b * c->steps * n;
+    if (de)
+        memset(de + r->length * n, 0, (size_t)((c->steps - r->length) * n) * sizeof *de);
+    if (r->length == 0)
+        return;
+    if (c->forward)
+        forward_row(j, r, r->talpha);
+    last_step(j, r);
+    add_to(r->dend, c->forward ? r->ta : r->a, n);
+    for (int64_t t = r->length - 1; t >= 0; t--) {
+        if (de)
+            memcpy(de + t * n, c->forward ? r->ta : r->a, (size_t)n * sizeof *de);
+        if (t == 0)
+            break;
+        memset(r->next_a, 0, (size_t)n * sizeof *r->next_a);
+        memset(r->next_ta, 0, (size_t)n * sizeof *r->next_ta);
+        for (int64_t k = 0; k < n; k++)
+            pull_back(j, r, t, k);
+        swap(&r->a, &r->next_a);
+        swap(&r->ta, &r->next_ta);
+    }
+    add_to(r->dstart, c->forward ? r->ta : r->a, n);
+}
+
+static void run_reverse(void *arg, int64_t begin, int64_t end, int32_t thread)
+{
+    const job *j = arg;
+    for (int64_t chunk = begin; chunk < end; chunk++) {
+        memset(j->sums + (size_t)chunk * j->c->sums, 0, j->c->sums * sizeof(float));
+        for (int64_t b = chunk * CHUNK; b < (chunk + 1) * CHUNK && b < j->c->batch; b++) {
+            row r = row_at(j, b, thread);
+            reverse_row(j, &r);
+        }
+    }
+}
+
+/* Element i of the sums of all chunks. */
+static float total(const job *j, int64_t i)
+{
+    float sum = 0;
+    for (int64_t chunk = 0; chunk * CHUNK < j->c->batch; chunk++)
+        sum += j->sums[(size_t)chunk * j->c->sums + (size_t)i];
+    return sum;
+}
+
+static void leave_sums(const job *j)
+{
+    const crf *c = j->c;
+    int64_t n = c->tags;
+    for (int64_t from = 0; from < n; from++) {
+        for (int64_t to = 0; to < n && c->p.dtransitions >= 0; to++)
+            ((float *)j->l->out[c->p.dtransitions])[from * n + to] = total(j, to * n + from);
+        if (c->p.dstart >= 0)
+            ((float *)j->l->out[c->p.dstart])[from] = total(j, n * n + from);
+        if (c->p.dend >= 0)
+            ((float *)j->l->out[c->p.dend])[from] = total(j, n * n + n + from);
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------------- launch */
+
+static const float *transpose(const float *x, int64_t n, float *out)
+{
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < n; k++)
+            out[k * n + i] = x[i * n + k];
+    return out;
+}
+
+static bool launch(const sg_launch *l, sg_error *err)
+{
+    const crf *c = l->state;
+    if (c->p.lengths >= 0 && !sg_cpu_check_indices(l->in[c->p.lengths], c->batch, c->steps + 1, err))
+        return false;
+    float *work = l->workspace;
+    int64_t square = c->tags * c->tags, chunks = (c->batch + CHUNK - 1) / CHUNK;
+    job j = {.c = c, .l = l, .rows = sg_row_kernels_best()};
+    j.transposed = transpose(l->in[SG_CRF_TRANSITIONS], c->tags, work);
+    if (c->p.ttransitions >= 0)
+        j.ttransposed = transpose(l->in[c->p.ttransitions], c->tags, work + square);
+    j.sums = work + 2 * square;
+    j.scratch = j.sums + (size_t)chunks * c->sums;
+    if (c->reverse) {
+        sg_cpu_parallel(l->threads, chunks, run_reverse, &j);
+        leave_sums(&j);
+    } else {
+        sg_cpu_parallel(l->threads, c->batch, c->forward ? run_forward : run_partition, &j);
+    }
+    return true;
+}
+
+/* --------------------------------------------------------------------------------------------------------- prepare */
+
+static void find_tangents(places *p, const sg_derivative_parts *parts)
+{
+    p->te = sg_derivative_with(parts, SG_CRF_EMISSIONS);
+    p->ttransitions = sg_derivative_with(parts, SG_CRF_TRANSITIONS);
+    p->tstart = sg_derivative_with(parts, SG_CRF_START);
+    p->tend = sg_derivative_with(parts, SG_CRF_END);
+}
+
+static void find_reverse(places *p, const sg_derivative_parts *parts)
+{
+    p->alpha = sg_derivative_hint(&sg_op_crf_log_partition_vjp, parts, SG_CRF_ALPHA);
+    p->g = sg_derivative_with(parts, SG_CRF_LOG_Z);
+    p->de = sg_derivative_wrt(parts, SG_CRF_EMISSIONS);
+    p->dtransitions = sg_derivative_wrt(parts, SG_CRF_TRANSITIONS);
+    p->dstart = sg_derivative_wrt(parts, SG_CRF_START);
+    p->dend = sg_derivative_wrt(parts, SG_CRF_END);
+}
+
+/* False if a cotangent of alpha takes part: nobody asks for one, and the decomposition has it. */
+static bool find_places(const sg_kernel_spec *spec, places *p)
+{
+    const sg_op *op = spec->node->op;
+    *p = (places){-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+    sg_derivative_parts outer = {.n_x = spec->n_in}, inner;
+    if (op != &sg_op_crf_log_partition)
+        outer = sg_derivative_split(op, spec->attr, spec->n_in);
+    inner = outer;
+    if (op == &sg_op_crf_log_partition_vjp_jvp)
+        inner = sg_derivative_split(&sg_op_crf_log_partition_vjp, spec->attr, outer.n_x);
+    if (inner.n_x > SG_CRF_LENGTHS)
+        p->lengths = SG_CRF_LENGTHS;
+    if (op == &sg_op_crf_log_partition)
+        return true;
+    if (op != &sg_op_crf_log_partition_vjp)
+        find_tangents(p, &outer);
+    if (op == &sg_op_crf_log_partition_jvp) {
+        p->alpha = sg_derivative_hint(op, &outer, SG_CRF_ALPHA);
+        return true;
+    }
+    find_reverse(p, &inner);
+    if (op == &sg_op_crf_log_partition_vjp_jvp && p->g >= 0)
+        p->tg = sg_derivative_with(&outer, p->g);
+    return p->g >= 0 && sg_derivative_with(&inner, SG_CRF_ALPHA) < 0;
+}
+
+static bool supports(const sg_kernel_spec *spec)
+{
+    places p;
+    return spec->in_dtype[0] == SG_F32 && find_places(spec, &p);
+}
+
+static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
+{
+    (void)device;
+    const sg_op *op = spec->node->op;
+    const sg_shape *e = &spec->in_shape[SG_CRF_EMISSIONS];
+    crf *c = sg_calloc(1, sizeof *c);
+    if (!c)
+        return sg_fail(err, SG_E_MEMORY, "out of memory for %s", op->name);
+    *c = (crf){.batch = e->dim[0], .steps = e->dim[1], .tags = e->dim[2]};
+    find_places(spec, &c->p);
+    c->reverse = op == &sg_op_crf_log_partition_vjp || op == &sg_op_crf_log_partition_vjp_jvp;
+    c->forward = op == &sg_op_crf_log_partition_jvp || op == &sg_op_crf_log_partition_vjp_jvp;
+    size_t tags = (size_t)c->tags, chunks = ((size_t)c->batch + CHUNK - 1) / CHUNK;
+    c->scratch = sg_cpu_line((6 + (size_t)c->steps) * tags * sizeof(float)) / sizeof(float);
+    c->sums = c->reverse ? sg_cpu_line((tags * tags + 2 * tags) * sizeof(float)) / sizeof(float) : 0;
+    *out = (sg_kernel){.name = op->name, .launch = launch, .state = c, .release = sg_free};
+    out->workspace = (2 * tags * tags + chunks * c->sums + c->scratch * (size_t)spec->threads) * sizeof(float);
+    return SG_OK;
+}
+
+const sg_cpu_kernel sg_cpu_crf_kernels[] = {{&sg_op_crf_log_partition, supports, prepare},
+                                            {&sg_op_crf_log_partition_vjp, supports, prepare},
+                                            {&sg_op_crf_log_partition_jvp, supports, prepare},
+                                            {&sg_op_crf_log_partition_vjp_jvp, supports, prepare},
+                                            {0}};
