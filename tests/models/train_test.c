@@ -281,6 +281,55 @@ static void order_has_its_own_seed(void **state)
     assert_memory_not_equal(one, one + half, half);
 }
 
+/* ---- rates by step: warm-up over the first steps, then down to 0 at the end of the last epoch */
+
+typedef struct rates {
+    int64_t steps, n;
+    double at[SEEN]; /* after step i: the rate of step i + 1 */
+} rates;
+
+static bool listen_rate(void *user, const sg_train_event *e)
+{
+    rates *r = user;
+    r->steps = e->steps;
+    if (e->moment == SG_TRAIN_STEP && r->n < SEEN)
+        r->at[r->n++] = e->lr;
+    return true;
+}
+
+static void rates_follow_the_schedule(void **state)
+{
+    (void)state;
+    enum { N = 60, EPOCHS = 3, WARMUP = 5 };
+    static const char text[] = "threads: 1\nmodel: {hidden: [3]}\n"
+                               "train: {epochs: 3, batch: 4, lr: 0.5, schedule: cosine, warmup: 5}\n";
+    static float x[N * 2], y[N * 2];
+    sg_config *config;
+    sg_dataset *data;
+    sg_training_data *ready;
+    sg_error err = {0};
+    rates heard = {.n = 0};
+    for (int i = 0; i < N * 2; i++) {
+        x[i] = (float)test_uniform(11, i);
+        y[i] = x[i] > 0.5f;
+    }
+    sg_config_request request = {.file = "rates", .text = text};
+    sg_train_options options = {.size = sizeof options, .listener = listen_rate, .user = &heard};
+    sg_train_result result;
+    if (sg_config_load(&config, &request, &err) != SG_OK ||
+        sg_dataset_from_arrays(&data, x, y, N, 2, 2, SG_LAYOUT_DENSE, &err) != SG_OK ||
+        sg_training_data_take(&ready, config, data, &err) != SG_OK ||
+        sg_train(config, ready, &options, &result, &err) != SG_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(heard.n, EPOCHS * heard.steps);
+    for (int64_t i = 0; i < heard.n; i++)
+        assert_true(heard.at[i] == 0.5 * sg_schedule_factor(SG_SCHEDULE_COSINE, WARMUP, EPOCHS * heard.steps, i + 1));
+    assert_true(heard.at[0] == 0.1 && heard.at[WARMUP - 1] == 0.5 && heard.at[heard.n - 1] == 0);
+    sg_store_free(result.store);
+    sg_training_data_free(ready);
+    sg_config_free(config);
+}
+
 /* ---- runs */
 
 static void runs_in_memory_learn(void **state)
@@ -493,6 +542,7 @@ int main(void)
         cmocka_unit_test(run_directory), /* makes what the others compare with */
         cmocka_unit_test(killed_runs_go_on),
         cmocka_unit_test(order_has_its_own_seed),
+        cmocka_unit_test(rates_follow_the_schedule),
         cmocka_unit_test(runs_in_memory_learn),
         cmocka_unit_test(equal_runs_are_equal),
         cmocka_unit_test(stopped_runs_go_on),

@@ -117,6 +117,38 @@ static void logsumexp_of_masked_rows_has_gradient_zero(void **state)
     }
 }
 
+static sg_value dense_loss(sg_value z)
+{
+    const double p[3] = {0.5, 0.5, 0};
+    return sg_softmax_cross_entropy_dense(z, sg_constant(z.graph, SG_F32, SG_SHAPE(3), p, 3));
+}
+
+static sg_value divergence(sg_value log_p)
+{
+    const double log_q[3] = {-1, -1, -INFINITY};
+    return sg_kl_divergence(log_p, sg_constant(log_p.graph, SG_F32, SG_SHAPE(3), log_q, 3));
+}
+
+/* Classes of probability 0 with logit -inf: no 0 * inf, and what is left is the loss of the others. */
+static void impossible_classes_take_part_with_zero(void **state)
+{
+    (void)state;
+    const double x[3] = {0, 0, -INFINITY}, log_p[3] = {-M_LN2, -M_LN2, -INFINITY};
+    /* e^l (l + 1) with slope e^l (l + 2) and curvature e^l (l + 3) at l = -log 2. */
+    const double g[3] = {1 - M_LN2 / 2, 1 - M_LN2 / 2, 0}, h[3] = {1.5 - M_LN2 / 2, 1.5 - M_LN2 / 2, 0}, zero[3] = {0};
+    for (int b = 0; b < BACKENDS; b++) {
+        double out[3][MOST];
+        derive(dense_loss, backends[b], SG_SHAPE(3), x, out);
+        assert_tensor_close(out[0], (double[]){M_LN2}, 1, 1e-6, 0, backends[b]);
+        assert_tensor_close(out[1], zero, 3, 0, 1e-7, backends[b]);
+        assert_tensor_close(out[2], zero, 3, 0, 1e-7, backends[b]);
+        derive(divergence, backends[b], SG_SHAPE(3), log_p, out);
+        assert_tensor_close(out[0], (double[]){1 - M_LN2}, 1, 1e-6, 0, backends[b]);
+        assert_tensor_close(out[1], g, 3, 1e-6, 0, backends[b]);
+        assert_tensor_close(out[2], h, 3, 1e-6, 0, backends[b]);
+    }
+}
+
 static void targets_out_of_range_are_errors(void **state)
 {
     (void)state;
@@ -491,6 +523,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fully_masked_attention_rows_are_zero),
         cmocka_unit_test(logsumexp_of_masked_rows_has_gradient_zero),
+        cmocka_unit_test(impossible_classes_take_part_with_zero),
         cmocka_unit_test(targets_out_of_range_are_errors),
         cmocka_unit_test(norms_at_zero),
         cmocka_unit_test(layer_norm_of_a_constant_row_is_finite),
