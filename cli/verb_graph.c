@@ -1,5 +1,5 @@
-/* verb_graph.c - the graph that a recipe trains or predicts with: as a listing, as DOT, or as a compiled plan. It is built on
- * the sizes of the recipe's data. */
+/* verb_graph.c - the graph that a recipe trains or predicts with, or its Hessian product: as a listing, as DOT, as compiled
+ * kernels, or what it costs before it runs. It is built on the sizes of the recipe's data. */
 #include "cli/cli.h"
 #include "runtime/runtime.h"
 
@@ -37,11 +37,20 @@ static sg_status build(const sg_cli *cli, drawing *d, sg_error *err)
     if (!d->store || !d->graph)
         return sg_fail(err, SG_E_MEMORY, "out of memory");
     sg_step_options options = sg_step_options_of(v, d->data->data);
-    return is(cli, "of", "predict") ? sg_predict_build(d->graph, d->store, &options, err)
-                                    : sg_step_build(d->graph, d->store, &options, err);
+    if (is(cli, "of", "predict"))
+        return sg_predict_build(d->graph, d->store, &options, err);
+    return is(cli, "of", "hvp") ? sg_hvp_build(d->graph, d->store, &options, err)
+                                : sg_step_build(d->graph, d->store, &options, err);
 }
 
-static sg_status print_plan(const drawing *d, FILE *out, sg_error *err)
+/* What a compiled plan is asked for: its kernels on `out`, or its cost. */
+typedef struct wanted {
+    FILE *kernels;
+    sg_plan_info info;
+    char backend[256];
+} wanted;
+
+static sg_status compile(const drawing *d, wanted *w, sg_error *err)
 {
     const sg_train_config *v = sg_config_values(d->config);
     sg_session_options options = {.size = sizeof options,
@@ -52,17 +61,51 @@ static sg_status print_plan(const drawing *d, FILE *out, sg_error *err)
     sg_status status = sg_session_new(&session, d->store, &options, err);
     if (status == SG_OK)
         status = sg_plan_new(&plan, session, d->graph, err);
-    if (status == SG_OK)
-        sg_plan_print(plan, out);
+    if (status == SG_OK) {
+        w->info = sg_plan_describe(plan);
+        snprintf(w->backend, sizeof w->backend, "%s", sg_session_describe(session));
+    }
+    if (status == SG_OK && w->kernels)
+        sg_plan_print(plan, w->kernels);
     sg_plan_free(plan);
     sg_session_free(session);
     return status;
 }
 
+static const char *what(const sg_cli *cli) { return sg_cli_value(cli, "of") ? sg_cli_value(cli, "of") : "step"; }
+
+static void print_cost(const sg_cli *cli, const wanted *w, FILE *out)
+{
+    const sg_plan_info *i = &w->info;
+    fprintf(out, "graph        %s\nbackend      %s\n", what(cli), w->backend);
+    fprintf(out, "kernels      %d, of these %d fused chains\n", i->nodes, i->fused);
+    fprintf(out, "arithmetic   %.6g Mflop a run\n", 1e-6 * i->flops);
+    fprintf(out, "traffic      %.6g MB a run, at least\n", 1e-6 * i->bytes);
+    fprintf(out, "parameters   %zu bytes in the store\n", i->store_bytes);
+    fprintf(out, "inputs       %zu bytes\nresults      %zu bytes\n", i->input_bytes, i->result_bytes);
+    fprintf(out, "temporaries  %zu bytes planned\n", i->temporary_bytes);
+}
+
+static json_t *cost_document(const sg_cli *cli, const wanted *w)
+{
+    const sg_plan_info *i = &w->info;
+    json_t *bytes =
+        json_pack("{s:I,s:I,s:I,s:I}", "parameters", (json_int_t)i->store_bytes, "inputs", (json_int_t)i->input_bytes,
+                  "results", (json_int_t)i->result_bytes, "temporaries", (json_int_t)i->temporary_bytes);
+    return json_pack("{s:s,s:s,s:i,s:i,s:f,s:f,s:o}", "graph", what(cli), "backend", w->backend, "kernels",
+                     (int)i->nodes, "fused", (int)i->fused, "flops", i->flops, "traffic", i->bytes, "planned", bytes);
+}
+
 static sg_status print(const sg_cli *cli, const drawing *d, FILE *out, sg_error *err)
 {
-    if (is(cli, "as", "plan"))
-        return print_plan(d, out, err);
+    bool cost = sg_cli_has(cli, "plan"), kernels = is(cli, "as", "plan");
+    if (cost || kernels) {
+        wanted w = {.kernels = kernels ? out : NULL};
+        SG_TRY(compile(d, &w, err));
+        if (cost)
+            print_cost(cli, &w, out);
+        return SG_OK;
+    }
     if (is(cli, "as", "dot"))
         sg_graph_print_dot(d->graph, out);
     else
@@ -89,6 +132,11 @@ static sg_status draw(const sg_cli *cli, drawing *d, sg_error *err)
 
 static int summary(const sg_cli *cli, const drawing *d)
 {
+    if (sg_cli_has(cli, "plan")) {
+        wanted w = {.kernels = NULL};
+        sg_error err;
+        return compile(d, &w, &err) == SG_OK ? sg_cli_json(cost_document(cli, &w), SG_EXIT_OK) : sg_cli_fail(cli, &err);
+    }
     json_t *entries = json_array();
     for (int32_t i = 0; i < sg_store_count(d->store); i++) {
         const sg_entry *entry = sg_store_at(d->store, i);
@@ -115,8 +163,9 @@ static int run(sg_cli *cli)
 }
 
 static const sg_flag flags[] = {
-    {"of", 0, "WHAT", "step|predict", "the training step (default) or prediction"},
+    {"of", 0, "WHAT", "step|predict|hvp", "the training step (default), prediction, or a Hessian product of its loss"},
     {"as", 0, "FORM", "text|dot|plan", "a listing (default), Graphviz, or the compiled kernels with memory"},
+    {"plan", 0, NULL, NULL, "planned bytes and arithmetic of the compiled graph, before any run"},
     {NULL, 0, NULL, NULL, NULL},
 };
 

@@ -582,6 +582,9 @@ typedef struct sg_step_options {
  * energy/lr are the learning rates. Results, averaged over the updates of the step: "bce", "energy" (mean over rows), and
  * "nce" (mean over rows). The entry "rng" advances by one. */
 sg_status sg_step_build(sg_graph *graph, sg_store *store, const sg_step_options *options, sg_error *err);
+/* Product with the Hessian of the task-net's loss in its parameters, loss-net and draws fixed: inputs as for a step and
+ * "v:NAME" for each parameter task/..., results "hv:NAME". */
+sg_status sg_hvp_build(sg_graph *graph, sg_store *store, const sg_step_options *options, sg_error *err);
 /* Prediction: inputs "x" as above, result "p" [B, L] = sigmoid(z). */
 sg_status sg_predict_build(sg_graph *graph, sg_store *store, const sg_step_options *options, sg_error *err);
 

@@ -85,6 +85,21 @@ static void energy_update(void *user, sg_graph *graph, const sg_value *state, sg
 
 enum { SUM_BCE, SUM_ENERGY, SUM_NCE, SUMS };
 
+/* The task-net's loss from a new forward pass; its terms, means over rows, in bce and energy (SG_NONE without a loss-net). */
+static sg_value task_loss(const step *s, sg_value *bce, sg_value *energy)
+{
+    sg_value z = sg_mlc_task(s->task, s->x, &s->o->task, true);
+    *bce = sg_sum_all(sg_mul(sg_sum(mask(s, sg_bce_with_logits(z, s->y), -1), -1), s->share));
+    *energy = SG_NONE;
+    sg_value loss = sg_mul_scalar(*bce, s->o->bce_weight);
+    if (s->o->loss != SG_LOSS_SEAL_DYNAMIC)
+        return loss;
+    sg_value p = sg_expand_dims(mask(s, sg_sigmoid(z), -1), 1);
+    sg_value score = sg_squeeze(sg_mlc_score(s->energy, s->x, p, &s->o->energy, true), 1); /* [B] */
+    *energy = sg_neg(sg_sum_all(sg_mul(score, s->share)));
+    return sg_add(loss, sg_mul_scalar(*energy, s->o->energy_weight));
+}
+
 /* n_energy loss-net updates, then one task-net update. */
 static void task_update(void *user, sg_graph *graph, const sg_value *state, sg_value *next)
 {
@@ -93,18 +108,9 @@ static void task_update(void *user, sg_graph *graph, const sg_value *state, sg_v
     next[SUM_NCE] = state[SUM_NCE];
     if (seal)
         sg_repeat(graph, s.o->n_energy, energy_update, &s, &state[SUM_NCE], 1, &next[SUM_NCE], s.o->n_energy == 1);
-    sg_value z = sg_mlc_task(s.task, s.x, &s.o->task, true);
-    sg_value bce = sg_sum_all(sg_mul(sg_sum(mask(&s, sg_bce_with_logits(z, s.y), -1), -1), s.share));
-    sg_value loss = sg_mul_scalar(bce, s.o->bce_weight);
+    sg_value bce, energy, loss = task_loss(&s, &bce, &energy);
     next[SUM_BCE] = sg_add(state[SUM_BCE], bce);
-    next[SUM_ENERGY] = state[SUM_ENERGY];
-    if (seal) {
-        sg_value p = sg_expand_dims(mask(&s, sg_sigmoid(z), -1), 1);
-        sg_value score = sg_squeeze(sg_mlc_score(s.energy, s.x, p, &s.o->energy, true), 1); /* [B] */
-        sg_value energy = sg_neg(sg_sum_all(sg_mul(score, s.share)));
-        loss = sg_add(loss, sg_mul_scalar(energy, s.o->energy_weight));
-        next[SUM_ENERGY] = sg_add(state[SUM_ENERGY], energy);
-    }
+    next[SUM_ENERGY] = seal ? sg_add(state[SUM_ENERGY], energy) : state[SUM_ENERGY];
     update(s.task, loss, s.o->clip, &s.o->task_adam);
 }
 
@@ -123,6 +129,28 @@ sg_status sg_step_build(sg_graph *graph, sg_store *store, const sg_step_options 
     if (o->loss == SG_LOSS_SEAL_DYNAMIC) {
         average(graph, "energy", sums[SUM_ENERGY], (double)o->n_task);
         average(graph, "nce", sums[SUM_NCE], (double)o->n_task * (double)o->n_energy);
+    }
+    return sg_graph_status(graph, err);
+}
+
+sg_status sg_hvp_build(sg_graph *graph, sg_store *store, const sg_step_options *o, sg_error *err)
+{
+    step s = step_inputs(graph, store, o, true);
+    sg_value p[PARAMETERS_MAX], v[PARAMETERS_MAX], hv[PARAMETERS_MAX], bce, energy, loss = task_loss(&s, &bce, &energy);
+    int32_t n = sg_params(s.task, p, PARAMETERS_MAX);
+    SG_TRY(sg_graph_status(graph, err));
+    if (n > PARAMETERS_MAX)
+        return sg_fail(err, SG_E_UNSUPPORTED, "more than %d parameters under '%s'", PARAMETERS_MAX, s.task.path);
+    for (int32_t i = 0; i < n; i++) {
+        char name[160];
+        snprintf(name, sizeof name, "v:%s", sg_store_at(store, sg_entry_of(p[i]))->name);
+        v[i] = sg_input(graph, name, sg_dtype_of(p[i]), *sg_shape_of(p[i]));
+    }
+    sg_hvp(loss, p, v, n, hv, SG_HVP_FORWARD_OVER_REVERSE);
+    for (int32_t i = 0; i < n; i++) {
+        char name[160];
+        snprintf(name, sizeof name, "hv:%s", sg_store_at(store, sg_entry_of(p[i]))->name);
+        sg_result(graph, name, hv[i]);
     }
     return sg_graph_status(graph, err);
 }

@@ -262,6 +262,18 @@ static void train_evaluate_predict(void **state)
 {
     (void)state;
     write_data("toy.arff");
+    static const char *const graphs[] = {"step", "predict", "hvp"};
+    for (int i = 0; i < 3; i++) {
+        char arguments[256];
+        snprintf(arguments, sizeof arguments, "graph " TOY "--of %s --plan --json", graphs[i]);
+        json_t *cost = document(arguments, 0), *planned = json_object_get(cost, "planned");
+        assert_string_equal(json_string_value(json_object_get(cost, "graph")), graphs[i]);
+        assert_true(json_real_value(json_object_get(cost, "flops")) > 1000);
+        assert_true(json_integer_value(json_object_get(planned, "temporaries")) > 0);
+        assert_true(json_integer_value(json_object_get(planned, "parameters")) >= (3 * 16 + 16 + 3 * 16) * 4);
+        json_decref(cost);
+    }
+    succeeds("graph " TOY "--of hvp --plan", "temporaries");
     json_t *dry = document("train " TOY "--dry-run --json -o run", 0);
     assert_int_equal(json_integer_value(json_object_get(dry, "task_parameters")), 16 * 4 + 16 * 3);
     json_decref(dry);
