@@ -161,6 +161,11 @@ sg_value sg_conv2d(sg_value x, sg_value w, sg_window window, int64_t groups);
  * more_rows (output padding) less than the stride. */
 sg_value sg_conv_transpose2d(sg_value x, sg_value w, sg_window window, int64_t groups, int64_t more_rows,
                              int64_t more_columns);
+/* The largest element, and the mean, of each window of rows x columns elements. Output 1 of max_pool2d (sg_output_of) is the
+ * I32 place, row * width + column, of that element: the first of equals, the first NaN. Padding is never the largest; in a
+ * mean it counts as zeros if count_padding, else the mean is over the elements alone. A window of padding alone is refused. */
+sg_value sg_max_pool2d(sg_value x, int64_t rows, int64_t columns, sg_window window);
+sg_value sg_avg_pool2d(sg_value x, int64_t rows, int64_t columns, sg_window window, bool count_padding);
 
 /* ---- sparse rows. A CSR batch [rows, columns] with a fixed capacity of non-zeros; the true count is indptr[rows]. Its
  *      transpose (column pointers, row of and position of each non-zero in column order) comes beside it, so that the

@@ -54,6 +54,7 @@ typedef struct sg_golden_family {
 /* clang-format off */
 #define SG_GOLDEN_FAMILIES(X)                                                                                          \
     X(attention)                                                                                                       \
+    X(convolution)                                                                                                     \
     X(elementwise)                                                                                                     \
     X(implicit)                                                                                                        \
     X(linear)                                                                                                          \

@@ -35,6 +35,25 @@ BUILD(weight_grad_strided, GRADIENT("conv2d_weight_grad", 1, 2, 2, 1, 1, 1, 1, 1
 BUILD(weight_grad_wide, GRADIENT("conv2d_weight_grad", 1, 2, 2, 1, 1, 2, 2, 2, 2))
 BUILD(weight_grad_grouped, GRADIENT("conv2d_weight_grad", 2, 1, 1, 2, 1, 1, 0, 0, 1))
 
+BUILD(max_halves, sg_max_pool2d(in[0], 2, 2, sg_window_square(2, 0)))
+BUILD(max_padded, sg_max_pool2d(in[0], 3, 3, sg_window_square(2, 1)))
+BUILD(max_dilated, sg_max_pool2d(in[0], 2, 3, WINDOW(.dilation = {2, 1}, .padding = {0, 1, 1, 0})))
+BUILD(mean_halves, sg_avg_pool2d(in[0], 2, 2, sg_window_square(2, 0), true))
+BUILD(mean_padded, sg_avg_pool2d(in[0], 3, 3, sg_window_square(2, 1), true))
+BUILD(mean_of_elements, sg_avg_pool2d(in[0], 3, 2, WINDOW(.stride = {2, 1}, .padding = {1, 1, 0, 0}), false))
+BUILD(mean_dilated, sg_avg_pool2d(in[0], 2, 2, WINDOW(.dilation = {2, 3}, .padding = {1, 1, 1, 1}), false))
+
+/* Of a 3x3 window, by name; padding does not count. */
+static sg_value mean_gradient(const sg_value *in, int64_t stride, int64_t padding)
+{
+    const int64_t strides[] = {stride, stride}, ones[] = {1, 1}, kernel[] = {3, 3};
+    const int64_t paddings[] = {padding, padding, padding, padding};
+    sg_attr attr[] = {sg_attr_ints(strides, 2), sg_attr_ints(ones, 2), sg_attr_ints(paddings, 4),
+                      sg_attr_ints(kernel, 2), sg_attr_int(0)};
+    return sg_build(in[0].graph, sg_op_find("avg_pool2d_grad"), in, 2, attr);
+}
+BUILD(mean_grad, mean_gradient(in, 2, 1))
+
 /* clang-format off */
 static const sg_sample rows[] = {
     {"conv2d", "", "[2, 3, 2, 3]", 2, 1, {REAL(S4(2, 2, 4, 5), -1, 1), REAL(S4(3, 2, 3, 3), -1, 1)}, .build = conv},
@@ -64,6 +83,18 @@ static const sg_sample rows[] = {
      {REAL(S4(2, 2, 3, 3), -1, 1), REAL(S4(2, 4, 2, 3), -1, 1), MODEL(S4(4, 1, 2, 2))}, .build = weight_grad_grouped},
     {"conv2d_weight_grad", "no images", "[2, 3, 2, 2]", 3, 1,
      {REAL(S4(0, 3, 3, 3), -1, 1), REAL(S4(0, 2, 2, 2), -1, 1), MODEL(S4(2, 3, 2, 2))}, .build = weight_grad},
+    {"max_pool2d", "", "[2, 2, 2, 2]", 1, 1, {DISTINCT(S4(2, 2, 4, 4))}, .build = max_halves},
+    {"max_pool2d", "padding", "[1, 2, 3, 2]", 1, 1, {DISTINCT(S4(1, 2, 5, 4))}, .build = max_padded},
+    {"max_pool2d", "dilation", "[1, 2, 4, 4]", 1, 1, {DISTINCT(S4(1, 2, 5, 5))}, .build = max_dilated},
+    {"max_pool2d", "no images", "[0, 2, 2, 2]", 1, 1, {DISTINCT(S4(0, 2, 4, 4))}, .build = max_halves},
+    {"avg_pool2d", "", "[2, 2, 2, 2]", 1, 1, {REAL(S4(2, 2, 4, 4), -1, 1)}, .build = mean_halves},
+    {"avg_pool2d", "padding", "[1, 2, 3, 2]", 1, 1, {REAL(S4(1, 2, 5, 4), -1, 1)}, .build = mean_padded},
+    {"avg_pool2d", "of elements", "[1, 2, 2, 4]", 1, 1, {REAL(S4(1, 2, 4, 4), -1, 1)}, .build = mean_of_elements},
+    {"avg_pool2d", "dilation", "[1, 1, 3, 4]", 1, 1, {REAL(S4(1, 1, 3, 5), -1, 1)}, .build = mean_dilated},
+    {"avg_pool2d", "no channels", "[2, 0, 2, 2]", 1, 1, {REAL(S4(2, 0, 4, 4), -1, 1)}, .build = mean_halves},
+    {"avg_pool2d_grad", "", "[1, 2, 5, 4]", 2, 1, {REAL(S4(1, 2, 3, 2), -1, 1), MODEL(S4(1, 2, 5, 4))}, .build = mean_grad},
+    {"max_pool2d", "large", "[9, 3, 20, 20]", 1, 1, {REAL(S4(9, 3, 40, 40), -1, 1)}, .build = max_padded, .large = true},
+    {"avg_pool2d", "large", "[9, 3, 20, 20]", 1, 1, {REAL(S4(9, 3, 40, 40), -1, 1)}, .build = mean_padded, .large = true},
     {"conv2d", "large", "[18, 32, 6, 5]", 2, 1, {REAL(S4(18, 16, 12, 9), -0.5, 0.5), REAL(S4(32, 16, 5, 5), -0.5, 0.5)},
      .build = conv_halved, .large = true},
     {"conv_transpose2d", "large", "[9, 32, 14, 18]", 2, 1, {REAL(S4(9, 48, 7, 9), -0.5, 0.5), REAL(S4(48, 32, 4, 4), -0.5, 0.5)},

@@ -26,6 +26,7 @@ extern const sg_cpu_kernel sg_cpu_attention_kernels[]; /* attention.c */
 extern const sg_cpu_kernel sg_cpu_attention_derivative_kernels[]; /* attention_derivative.c */
 extern const sg_cpu_kernel sg_cpu_layer_norm_kernels[]; /* layer_norm.c: layer_norm and its derivatives */
 extern const sg_cpu_kernel sg_cpu_conv_kernels[];      /* conv.c: convolutions and their gradients */
+extern const sg_cpu_kernel sg_cpu_pool_kernels[];      /* pool.c: pooling */
 extern const sg_cpu_kernel sg_cpu_adam_kernels[];      /* adam.c */
 /* clang-format on */
 

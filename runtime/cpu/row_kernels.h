@@ -3,6 +3,7 @@
 #include "runtime/cpu/row_kernels_internal.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 typedef float vec __attribute__((vector_size(WIDTH * 4)));
@@ -297,4 +298,28 @@ static void sum_columns(int64_t rows, int64_t n, const float *x, int64_t stride,
         out[i] = sum_column(rows, x + i, stride);
 }
 
-const sg_row_kernels TABLE = {adam, gather_sum, dot, sum, maximum, exp_sum, scale, sum_columns};
+static inline bool gives_way(float best, float x) { return x > best || (isnan(x) && !isnan(best)); }
+
+static void keep_larger(int64_t n, const float *x, int32_t first, float *best, int32_t *at)
+{
+    int64_t i = 0;
+    ivec place;
+    for (int k = 0; k < WIDTH; k++)
+        place[k] = first + k;
+    for (; i + WIDTH <= n; i += WIDTH, place += WIDTH) {
+        vec v = load(x + i), b = load(best + i);
+        ivec old, take = (v > b) | ((v != v) & (b == b));
+        memcpy(&old, at + i, sizeof old);
+        old = (take & place) | (~take & old);
+        memcpy(at + i, &old, sizeof old);
+        store(best + i, (vec)((take & (ivec)v) | (~take & (ivec)b)));
+    }
+    for (; i < n; i++) {
+        if (gives_way(best[i], x[i])) {
+            best[i] = x[i];
+            at[i] = first + (int32_t)i;
+        }
+    }
+}
+
+const sg_row_kernels TABLE = {adam, gather_sum, dot, sum, maximum, exp_sum, scale, keep_larger, sum_columns};

@@ -30,6 +30,8 @@ typedef struct sg_row_kernels {
     /* out[i] = exp(x[i] - shift) unless out is NULL; returns the sum. Accurate to 1 ulp, not the same on all tables. */
     float (*exp_sum)(int64_t n, const float *x, float shift, float *out);
     void (*scale)(int64_t n, float factor, float *x);
+    /* best[i], which stands at at[i], gives way to x[i] at first + i if that is larger, or the first NaN. */
+    void (*keep_larger)(int64_t n, const float *x, int32_t first, float *best, int32_t *at);
     /* out[0..n) = sum over `rows` rows of x, `stride` floats apart. */
     void (*sum_columns)(int64_t rows, int64_t n, const float *x, int64_t stride, float *out);
 } sg_row_kernels;

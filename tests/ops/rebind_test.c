@@ -93,6 +93,33 @@ static sg_value scattered_rows(model_inputs in)
     return sg_scatter_rows(sg_gather(table, in.index), in.index, table);
 }
 
+/* x as images of one channel, tokens by features. */
+static sg_value images(model_inputs in) { return sg_expand_dims(in.x, 1); }
+
+static sg_value convolution(model_inputs in)
+{
+    sg_value w = sg_expand_dims(sg_expand_dims(in.w, 0), 0);
+    return sg_conv2d(images(in), w, (sg_window){.stride = {2, 1}, .padding = {1, 1, 1, 1}}, 1);
+}
+
+static sg_value there_and_back(model_inputs in)
+{
+    sg_value w = sg_expand_dims(sg_expand_dims(in.w, 0), 0);
+    sg_window window = {.stride = {3, 1}, .padding = {0, 1, 0, 0}};
+    sg_value up = sg_conv_transpose2d(images(in), w, window, 1, 1, 0);
+    return sg_conv2d(up, w, window, 1);
+}
+
+static sg_value largest_of_windows(model_inputs in)
+{
+    return sg_max_pool2d(images(in), 2, 2, (sg_window){.stride = {2, 1}, .padding = {1, 0, 0, 0}});
+}
+
+static sg_value means_of_windows(model_inputs in)
+{
+    return sg_avg_pool2d(images(in), 2, 2, (sg_window){.padding = {1, 0, 0, 0}}, false);
+}
+
 /* A model that gives builders literal sizes says nothing clear at size 1: is the end of [0, 1) one or the size of the
  * axis? */
 #define MODEL(build)                                                                                                   \
@@ -136,6 +163,10 @@ static const struct named_model {
     LITERAL(between_tokens),
     MODEL(rows_of_a_table),
     MODEL(scattered_rows),
+    MODEL(convolution),
+    MODEL(there_and_back),
+    MODEL(largest_of_windows),
+    MODEL(means_of_windows),
 };
 
 typedef struct built {
