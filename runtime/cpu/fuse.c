@@ -224,12 +224,15 @@ static sg_status fuse_chains(sg_graph *from, sg_graph *to, sg_error *err)
 
 sg_status sg_cpu_fuse(sg_graph *from, sg_graph *to, sg_error *err)
 {
-    sg_graph *chained = sg_graph_new();
-    if (!chained)
-        return sg_fail(err, SG_E_MEMORY, "out of memory fusing nodes");
-    sg_status status = fuse_chains(from, chained, err);
+    sg_graph *simple = sg_graph_new(), *chained = sg_graph_new();
+    sg_status status = simple && chained ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory fusing nodes");
+    if (status == SG_OK)
+        status = sg_cpu_simplify(from, simple, err);
+    if (status == SG_OK)
+        status = fuse_chains(simple, chained, err);
     if (status == SG_OK)
         status = sg_cpu_join_updates(chained, to, err);
+    sg_graph_free(simple);
     sg_graph_free(chained);
     return status;
 }

@@ -7,6 +7,9 @@
 /* Copy `from` to `to` with chains of elementwise nodes grouped into sg_op_fused nodes. */
 sg_status sg_cpu_fuse(sg_graph *from, sg_graph *to, sg_error *err);
 
+/* The pass before it: products with one column as multiplications or sums of rows (simplify.c). */
+sg_status sg_cpu_simplify(sg_graph *from, sg_graph *to, sg_error *err);
+
 /* What a node is to the pass. */
 typedef enum sg_fuse_role {
     SG_FUSE_NONE,   /* runs by itself */

@@ -1,6 +1,6 @@
 /* matmul_small.c - products by row kernels, row by row: matrices so small that oneDNN's fixed cost of a call (about a
- * microsecond) would dominate, and matrix times vector. A row of c is a sum of rows of b scaled by a row of
- * a; where b is stored transposed, or is a vector, its elements are dot products. */
+ * microsecond) would dominate, and products with a vector. A row of c is a sum of rows of b scaled by a row of a, piece by
+ * piece; where b is stored transposed, or is a vector, its elements are dot products. */
 #include "runtime/cpu/cpu_kernels.h"
 #include "runtime/cpu/matmul_internal.h"
 #include "runtime/cpu/row_kernels_internal.h"
@@ -16,6 +16,10 @@ typedef struct small_product {
     int32_t *row, *order; /* k each: 0, 1, 2, ...; and, for a stored transposed, its steps m apart, else NULL */
 } small_product;
 
+/* Columns of a row of c that a tile makes. */
+#define PIECE 64
+static int64_t pieces(const sg_matmul_problem *p) { return (p->n + PIECE - 1) / PIECE; }
+
 /* Where b has its columns contiguous: stored transposed, or with one column. */
 static bool has_columns(const sg_matmul_problem *p) { return p->b_transposed || p->n == 1; }
 
@@ -27,7 +31,7 @@ bool sg_matmul_is_small(const sg_kernel_spec *spec)
     if (p.m == 0 || p.n == 0 || p.k == 0 || p.batch == 0)
         return false;
     bool tiny = p.m <= SMALL && p.n <= SMALL && p.k <= SMALL && p.m * p.n <= SMALL && p.m * p.n * p.k <= SMALL;
-    return tiny || (p.n == 1 && !p.a_transposed);
+    return tiny || (p.n == 1 && !p.a_transposed) || (p.m == 1 && !p.a_transposed && !p.b_transposed);
 }
 
 typedef struct job {
@@ -37,26 +41,28 @@ typedef struct job {
     float *c;
 } job;
 
-static void product_row(const job *j, const float *a, const float *b, float *c)
+/* Columns [first, last) of a row of c. */
+static void product_row(const job *j, const float *a, const float *b, float *c, int64_t first, int64_t last)
 {
     const sg_matmul_problem *p = &j->s->p;
     if (!j->s->dots)
-        j->rows->gather_sum(p->n, 0, p->k, a, j->s->order, j->s->row, b, p->n, c);
+        j->rows->gather_sum(last - first, 0, p->k, a, j->s->order, j->s->row, b + first, p->n, c + first);
     else
-        for (int64_t col = 0; col < p->n; col++)
+        for (int64_t col = first; col < last; col++)
             c[col] = j->sums->dot(p->k, a, b + col * p->k);
 }
 
-static void run_rows(void *arg, int64_t begin, int64_t end, int32_t thread)
+static void run_pieces(void *arg, int64_t begin, int64_t end, int32_t thread)
 {
     (void)thread;
     const job *j = arg;
     const sg_matmul_problem *p = &j->s->p;
     unsigned mode = sg_cpu_flush_subnormals();
-    for (int64_t r = begin; r < end; r++) {
-        int64_t a, b, i = r % p->m;
+    for (int64_t t = begin; t < end; t++) {
+        int64_t a, b, r = t / pieces(p), i = r % p->m, first = t % pieces(p) * PIECE;
         sg_matmul_offsets(p, r / p->m, &a, &b);
-        product_row(j, j->a + a + (p->a_transposed ? i : i * p->k), j->b + b, j->c + r * p->n);
+        product_row(j, j->a + a + (p->a_transposed ? i : i * p->k), j->b + b, j->c + r * p->n, first,
+                    first + PIECE < p->n ? first + PIECE : p->n);
     }
     sg_cpu_restore_subnormals(mode);
 }
@@ -68,7 +74,7 @@ static bool launch(const sg_launch *l, sg_error *err)
     const sg_matmul_problem *p = &s->p;
     job j = {s, sg_row_kernels_best(), sg_row_kernels_sums(), l->in[0], l->in[1], l->out[0]};
     int32_t threads = p->batch * p->m * p->n * p->k < SERIAL_WORK ? 1 : l->threads;
-    sg_cpu_parallel(threads, p->batch * p->m, run_rows, &j);
+    sg_cpu_parallel(threads, p->batch * p->m * pieces(p), run_pieces, &j);
     return true;
 }
 
