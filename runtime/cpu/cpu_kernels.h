@@ -20,6 +20,7 @@ extern const sg_cpu_kernel sg_cpu_transpose_kernels[]; /* transpose.c */
 extern const sg_cpu_kernel sg_cpu_index_kernels[];     /* index.c: gather, scatter, segment_max, one_hot, rng_advance */
 extern const sg_cpu_kernel sg_cpu_index_elements_kernels[]; /* index_elements.c */
 extern const sg_cpu_kernel sg_cpu_top_k_kernels[];     /* top_k.c */
+extern const sg_cpu_kernel sg_cpu_lstm_kernels[];      /* lstm.c */
 extern const sg_cpu_kernel sg_cpu_crf_kernels[];       /* crf.c */
 extern const sg_cpu_kernel sg_cpu_viterbi_kernels[];   /* viterbi.c */
 extern const sg_cpu_kernel sg_cpu_attention_kernels[]; /* attention.c */

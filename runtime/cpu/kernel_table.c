@@ -14,6 +14,7 @@ static const sg_cpu_kernel *const tables[] = {
     sg_cpu_index_kernels,
     sg_cpu_index_elements_kernels,
     sg_cpu_top_k_kernels,
+    sg_cpu_lstm_kernels,
     sg_cpu_crf_kernels,
     sg_cpu_viterbi_kernels,
     sg_cpu_attention_kernels,
