@@ -164,6 +164,10 @@ void sg_solve_graph(const sg_graph_map *map, const sg_value *b, const sg_solve_o
     if (!check(map, b, options))
         return;
     sg_value b_norm = sg_vector_norm(b, n), *state = sg_calloc(SCALARS + 4 * (int64_t)n, sizeof *state);
+    if (sg_is_none(b_norm)) {
+        sg_free(state);
+        return;
+    }
     if (!state) {
         sg_graph_fail(b_norm.graph, SG_E_MEMORY, b_norm, "out of memory in sg_solve_graph");
         return;
@@ -216,6 +220,10 @@ sg_power_result sg_power_iteration(const sg_graph_map *map, const sg_value *star
     if (!check(map, start, &none))
         return result;
     sg_value length = sg_vector_norm(start, n), *v = sg_calloc(2 * (int64_t)n, sizeof *v);
+    if (sg_is_none(length)) {
+        sg_free(v);
+        return result;
+    }
     if (!v) {
         sg_graph_fail(length.graph, SG_E_MEMORY, length, "out of memory in sg_power_iteration");
         return result;

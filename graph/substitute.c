@@ -45,7 +45,10 @@ static bool prepare(substitution *s, const sg_value *x, const sg_value *by, int3
     return true;
 }
 
-/* Mark what the y need, not going below the x: from the last node to the first, each after its readers. */
+/* A model lends its shape alone: what reads one stays as it was. */
+static bool reads(const sg_node *node, int32_t k) { return !(k < 32 && (node->op->shape_only >> k & 1)); }
+
+/* Mark what the y read, not going below the x: from the last node to the first, each after its readers. */
 static void mark_needed(substitution *s, const sg_value *y, int32_t n_y)
 {
     for (int32_t k = 0; k < n_y; k++)
@@ -54,7 +57,7 @@ static void mark_needed(substitution *s, const sg_value *y, int32_t n_y)
     for (int32_t n = s->from->n_nodes - 1; n >= 0; n--) {
         const sg_node *node = s->from->nodes[n];
         for (int32_t k = 0; s->needed[n] && k < node->n_in; k++)
-            if (sg_is_none(s->image[node->in[k]]))
+            if (reads(node, k) && sg_is_none(s->image[node->in[k]]))
                 s->needed[s->from->values[node->in[k]]->node] = true;
     }
 }
@@ -71,11 +74,11 @@ static bool reserve(substitution *s, int32_t n)
     return true;
 }
 
-/* A node moves if it reads elements of something that was replaced: a model that lends its shape alone stays as it was. */
+/* A node moves if it reads elements of something that was replaced. */
 static bool moves(const substitution *s, const sg_node *node)
 {
     for (int32_t k = 0; k < node->n_in; k++)
-        if (!sg_is_none(s->image[node->in[k]]) && !(k < 32 && (node->op->shape_only >> k & 1)))
+        if (reads(node, k) && !sg_is_none(s->image[node->in[k]]))
             return true;
     return false;
 }
