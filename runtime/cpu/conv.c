@@ -218,17 +218,24 @@ static sg_conv_axis axis_of(const sg_attr *attr, int32_t axis, const sg_shape *x
     return (sg_conv_axis){v.size, v.kernel, v.places, v.stride, v.dilation, v.before, v.after};
 }
 
-/* A 1x1 convolution is a product of matrices as the images lie; a result with few channels per group fills no vector. */
-static bool better_plain(const sg_conv_shape *s)
+/* By measurement. A 1x1 convolution is a product of matrices as the images lie. A result with few channels leaves most of a
+ * block empty. The forward kernel that oneDNN has for channels last on AVX-512 takes a fifth less time than the blocked one, if
+ * there are channels enough to fill vectors. */
+static sg_conv_layout choose_layout(const sg_conv_shape *s, sg_isa isa)
 {
     bool padded = s->axis[0].before || s->axis[0].after || s->axis[1].before || s->axis[1].after;
     bool strided = s->axis[0].stride > 1 || s->axis[1].stride > 1;
-    if (s->groups == 1 && taps_of(s) == 1 && !padded && !strided)
-        return true;
-    return s->groups == 1 && s->result == SG_CONV_X && s->in < FEW_CHANNELS;
+    if (s->groups > 1)
+        return SG_CONV_BLOCKED;
+    if (taps_of(s) == 1 && !padded && !strided)
+        return SG_CONV_PLAIN;
+    if (s->result == SG_CONV_X && s->in < FEW_CHANNELS)
+        return SG_CONV_PLAIN;
+    bool wide = s->in >= 16 && s->out >= 16;
+    return s->result == SG_CONV_Y && wide && isa == SG_ISA_AVX512 ? SG_CONV_CHANNELS_LAST : SG_CONV_BLOCKED;
 }
 
-static void describe(conv *c, const sg_kernel_spec *spec)
+static void describe(conv *c, const sg_kernel_spec *spec, sg_isa isa)
 {
     const sg_shape *in = spec->in_shape, *out = spec->out_shape, *x, *w, *y;
     sg_conv_shape *s = &c->whole;
@@ -247,7 +254,7 @@ static void describe(conv *c, const sg_kernel_spec *spec)
     s->x_image = x->dim[1] * x->dim[2] * x->dim[3];
     s->y_image = y->dim[1] * y->dim[2] * y->dim[3];
     s->w_out = w->dim[1] * taps_of(s);
-    s->plain = better_plain(s);
+    s->layout = choose_layout(s, isa);
     c->x_count = sg_shape_count(x);
     c->w_count = sg_shape_count(w);
     c->y_count = sg_shape_count(y);
@@ -288,11 +295,10 @@ static size_t workspace_of(const conv *c, int32_t threads)
 
 static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
 {
-    (void)device;
     conv *c = sg_calloc(1, sizeof *c);
     if (!c)
         return sg_fail(err, SG_E_MEMORY, "out of memory for a convolution");
-    describe(c, spec);
+    describe(c, spec, device->isa);
     *out = (sg_kernel){.name = "onednn convolution", .launch = launch_empty, .state = c, .release = release};
     if (c->x_count == 0 || c->w_count == 0 || c->y_count == 0)
         return SG_OK;

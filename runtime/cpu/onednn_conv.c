@@ -40,16 +40,16 @@ static size_t lines(size_t bytes) { return (bytes + 63) & ~(size_t)63; }
 
 /* ------------------------------------------------------------------------------------------------------ descriptors */
 
-static dnnl_status_t describe_images(sg_onednn_conv *c, int operand, const sg_conv_shape *s, bool any)
+static dnnl_status_t describe_images(sg_onednn_conv *c, int operand, const sg_conv_shape *s)
 {
+    static const dnnl_format_tag_t tags[] = {dnnl_nchw, dnnl_format_tag_any, dnnl_nhwc};
     int64_t channels = s->groups * (operand == X ? s->in : s->out);
     int64_t rows = operand == X ? s->axis[0].size : s->axis[0].places;
     int64_t cols = operand == X ? s->axis[1].size : s->axis[1].places;
     const dnnl_dims_t dims = {s->images, channels, rows, cols};
     const dnnl_dims_t strides = {operand == X ? s->x_image : s->y_image, rows * cols, cols, 1};
     CHECK(dnnl_memory_desc_create_with_strides(&c->plain[operand], 4, dims, dnnl_f32, strides));
-    return any ? dnnl_memory_desc_create_with_tag(&c->wanted[operand], 4, dims, dnnl_f32, dnnl_format_tag_any)
-               : dnnl_memory_desc_create_with_tag(&c->wanted[operand], 4, dims, dnnl_f32, dnnl_nchw);
+    return dnnl_memory_desc_create_with_tag(&c->wanted[operand], 4, dims, dnnl_f32, tags[s->layout]);
 }
 
 /* Weights have a groups axis in front where there are groups. */
@@ -150,8 +150,8 @@ static dnnl_status_t make(sg_onednn_conv *c, const sg_conv_shape *s)
     CHECK(dnnl_primitive_attr_create(&c->attr));
     CHECK(dnnl_primitive_attr_set_fpmath_mode(c->attr, dnnl_fpmath_mode_strict));
     CHECK(dnnl_primitive_attr_set_scratchpad_mode(c->attr, dnnl_scratchpad_mode_user));
-    CHECK(describe_images(c, X, s, !s->plain));
-    CHECK(describe_images(c, Y, s, !s->plain));
+    CHECK(describe_images(c, X, s));
+    CHECK(describe_images(c, Y, s));
     CHECK(describe_weights(c, s));
     CHECK(describe_primitive(c, s));
     query_layouts(c);

@@ -26,12 +26,14 @@ bool sg_onednn_gemm_run(sg_onednn_gemm *gemm, int32_t thread, const float *a, co
 /* One of the three tensors of a convolution y [images, out, places] = x [images, in, sizes] * w [out, in / groups, taps] from
  * the other two. Operands are packed row-major but for the steps between images, channels of w. */
 typedef enum sg_conv_result { SG_CONV_Y, SG_CONV_X, SG_CONV_W } sg_conv_result;
+/* How x and y lie while it is computed: as they are (by matrix products), in oneDNN's blocks, or with channels last. */
+typedef enum sg_conv_layout { SG_CONV_PLAIN, SG_CONV_BLOCKED, SG_CONV_CHANNELS_LAST } sg_conv_layout;
 typedef struct sg_conv_axis {
     int64_t size, kernel, places, stride, dilation, before, after;
 } sg_conv_axis;
 typedef struct sg_conv_shape {
     sg_conv_result result;
-    bool plain; /* compute on the operands as they lie, by matrix products; else in oneDNN's blocked layouts */
+    sg_conv_layout layout;
     int64_t images, groups, in, out; /* channels of one group */
     sg_conv_axis axis[2];
     int64_t x_image, y_image, w_out; /* elements between images of x and y, and between out channels of w */
