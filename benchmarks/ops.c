@@ -120,6 +120,15 @@ static sg_value layer_norm_hvp(sg_graph *g, sg_store *s)
     return moved[0];
 }
 
+static sg_value cross_entropy_gradient(sg_graph *g, sg_store *s)
+{
+    (void)s;
+    sg_value z = input(g, "z", 8192, 1024), grad;
+    sg_value target = sg_sum_axes(sg_zeros_like(z), SG_AXES(1), false);
+    sg_grad(sg_sum_all(sg_softmax_cross_entropy(z, sg_cast(target, SG_I32))), &z, 1, &grad);
+    return grad;
+}
+
 static sg_value row_sum(sg_graph *g, sg_store *s)
 {
     (void)s;
@@ -227,6 +236,7 @@ static const op_case cases[] = {
     {"layer_norm/8192x1024", layer_norm_case},
     {"layer_norm_gradient/8192x1024", layer_norm_gradient},
     {"layer_norm_hvp/8192x1024", layer_norm_hvp},
+    {"cross_entropy_gradient/8192x1024", cross_entropy_gradient},
     {"sum_rows/8192x1024", row_sum},
     {"sum_columns/672x200", column_sum},
     {"bias_softplus/672x200", bias_softplus},

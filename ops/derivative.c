@@ -158,6 +158,16 @@ sg_status sg_derivative_infer(const sg_infer_args *args)
     return status;
 }
 
+sg_cost sg_derivative_cost(const sg_cost_args *args, double flops)
+{
+    double bytes = 0;
+    for (int32_t k = 0; k < args->n_in; k++)
+        bytes += (double)sg_shape_count(&args->in_shape[k]) * (double)sg_dtype_size(args->in_dtype[k]);
+    for (int32_t k = 0; k < args->n_out; k++)
+        bytes += (double)sg_shape_count(&args->out_shape[k]) * (double)sg_dtype_size(args->out_dtype[k]);
+    return (sg_cost){flops * (double)sg_shape_count(&args->in_shape[0]), bytes};
+}
+
 /* --------------------------------------------------------------------------------------- mechanical decomposition
  *
  * The parent's decomposition is built and differentiated in a graph of its own, whose inputs stand for the inputs of

@@ -30,6 +30,26 @@
 sg_status sg_derivative_infer(const sg_infer_args *args);
 void sg_derivative_decompose(const sg_decompose_args *args);
 
+/* The descriptor of a derivative composite; further members (hints, jvp_op) follow. */
+#define SG_DERIVATIVE_OP(NAME, SUMMARY, ATTRIBUTES, PARENT, COST, ...)                                                 \
+    const sg_op sg_op_##NAME = {                                                                                       \
+        .name = #NAME,                                                                                                 \
+        .summary = SUMMARY,                                                                                            \
+        .n_in = SG_VARIADIC,                                                                                           \
+        .n_out = SG_VARIADIC,                                                                                          \
+        .flags = SG_OP_COMPOSITE,                                                                                      \
+        .attrs = ATTRIBUTES,                                                                                           \
+        .n_attrs = sizeof ATTRIBUTES / sizeof *ATTRIBUTES,                                                             \
+        .infer = sg_derivative_infer,                                                                                  \
+        .decompose = sg_derivative_decompose,                                                                          \
+        .cost = COST,                                                                                                  \
+        .parent = &sg_op_##PARENT,                                                                                     \
+        __VA_ARGS__,                                                                                                   \
+    };
+
+/* Cost of a kernel that does `flops` operations for each element of the first input and moves every operand once. */
+sg_cost sg_derivative_cost(const sg_cost_args *args, double flops);
+
 bool sg_is_vjp(const sg_op *op); /* is it the reverse derivative of its parent? */
 bool sg_is_jvp(const sg_op *op);
 

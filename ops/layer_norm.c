@@ -113,43 +113,18 @@ const sg_op sg_op_layer_norm = {
     .jvp_op = &sg_op_layer_norm_jvp,
 };
 
-/* Flops an element, counted in runtime/cpu; every input and output moves once. */
-static sg_cost derivative_cost(const sg_cost_args *args, double flops)
-{
-    double bytes = 0;
-    for (int32_t k = 0; k < args->n_in; k++)
-        bytes += (double)sg_shape_count(&args->in_shape[k]) * (double)sg_dtype_size(args->in_dtype[k]);
-    for (int32_t k = 0; k < args->n_out; k++)
-        bytes += (double)sg_shape_count(&args->out_shape[k]) * (double)sg_dtype_size(args->out_dtype[k]);
-    return (sg_cost){flops * (double)sg_shape_count(&args->in_shape[0]), bytes};
-}
-
-static sg_cost vjp_cost(const sg_cost_args *args) { return derivative_cost(args, 15); }
-static sg_cost jvp_cost(const sg_cost_args *args) { return derivative_cost(args, 15); }
-static sg_cost vjp_jvp_cost(const sg_cost_args *args) { return derivative_cost(args, 40); }
+static sg_cost vjp_cost(const sg_cost_args *args) { return sg_derivative_cost(args, 15); }
+static sg_cost jvp_cost(const sg_cost_args *args) { return sg_derivative_cost(args, 15); }
+static sg_cost vjp_jvp_cost(const sg_cost_args *args) { return sg_derivative_cost(args, 40); }
 
 /* Mean and 1 / sqrt(..) come along: with them a row needs no statistics of x again. */
-#define DERIVATIVE(NAME, SUMMARY, ATTRIBUTES, PARENT, COST, ...)                                                       \
-    const sg_op sg_op_##NAME = {                                                                                       \
-        .name = #NAME,                                                                                                 \
-        .summary = SUMMARY,                                                                                            \
-        .n_in = SG_VARIADIC,                                                                                           \
-        .n_out = SG_VARIADIC,                                                                                          \
-        .flags = SG_OP_COMPOSITE,                                                                                      \
-        .attrs = ATTRIBUTES,                                                                                           \
-        .n_attrs = sizeof ATTRIBUTES / sizeof *ATTRIBUTES,                                                             \
-        .infer = sg_derivative_infer,                                                                                  \
-        .decompose = sg_derivative_decompose,                                                                          \
-        .cost = COST,                                                                                                  \
-        .parent = &sg_op_##PARENT,                                                                                     \
-        __VA_ARGS__,                                                                                                   \
-    };
 #define STATISTICS (1 << 1 | 1 << 2)
-DERIVATIVE(layer_norm_vjp, "reverse derivative of layer_norm", vjp_attrs, layer_norm, vjp_cost, .hints = STATISTICS,
-           .jvp_op = &sg_op_layer_norm_vjp_jvp)
-DERIVATIVE(layer_norm_jvp, "forward derivative of layer_norm", jvp_attrs, layer_norm, jvp_cost, .hints = STATISTICS)
-DERIVATIVE(layer_norm_vjp_jvp, "forward derivative of the reverse derivative of layer_norm", vjp_jvp_attrs,
-           layer_norm_vjp, vjp_jvp_cost, .hints = 0)
+SG_DERIVATIVE_OP(layer_norm_vjp, "reverse derivative of layer_norm", vjp_attrs, layer_norm, vjp_cost,
+                 .hints = STATISTICS, .jvp_op = &sg_op_layer_norm_vjp_jvp)
+SG_DERIVATIVE_OP(layer_norm_jvp, "forward derivative of layer_norm", jvp_attrs, layer_norm, jvp_cost,
+                 .hints = STATISTICS)
+SG_DERIVATIVE_OP(layer_norm_vjp_jvp, "forward derivative of the reverse derivative of layer_norm", vjp_jvp_attrs,
+                 layer_norm_vjp, vjp_jvp_cost, .hints = 0)
 
 sg_value sg_layer_norm(sg_value x, sg_value gamma, sg_value beta, double eps)
 {

@@ -1,5 +1,5 @@
 /* losses.c - bce_with_logits, softmax_cross_entropy. */
-#include "ops/ops_internal.h"
+#include "ops/derivative_internal.h"
 
 #include <math.h>
 
@@ -80,16 +80,6 @@ static void cross_entropy_decompose(const sg_decompose_args *args)
     args->out[0] = sg_where(target.kept, sg_sub(sg_logsumexp(z, -1, false), picked), zero);
 }
 
-static void cross_entropy_vjp(const sg_vjp_args *args)
-{
-    sg_value z = args->in[0];
-    sg_target target = target_of(z, args->in[1]);
-    sg_value g = sg_where(target.kept, args->gout[0], sg_number(z, 0));
-    sg_value slope = sg_sub(sg_softmax(z, -1), sg_cast(target.hot, sg_dtype_of(z)));
-    if (args->need[0])
-        args->gin[0] = sg_mul(sg_expand_dims(g, -1), slope);
-}
-
 /* log sum_c e^(z_c - top) + (top - z_target), with the largest logit's 1 left out of the sum and put back by log1p: a
  * confident right answer has a small loss, not a rounded zero. */
 static double row_cross_entropy(const double *z, int64_t classes, double target)
@@ -148,11 +138,25 @@ const sg_op sg_op_softmax_cross_entropy = {
     .n_out = 1,
     .flags = SG_OP_COMPOSITE,
     .infer = cross_entropy_infer,
-    .vjp = cross_entropy_vjp,
     .decompose = cross_entropy_decompose,
     .eval = cross_entropy_eval,
     .cost = cross_entropy_cost,
+    .vjp_op = &sg_op_softmax_cross_entropy_vjp,
+    .jvp_op = &sg_op_softmax_cross_entropy_jvp,
 };
+
+static const sg_attr_spec vjp_attrs[] = {SG_VJP_ATTRS}, jvp_attrs[] = {SG_JVP_ATTRS},
+                          vjp_jvp_attrs[] = {SG_VJP_ATTRS, SG_JVP_ATTRS};
+
+static sg_cost first_cost(const sg_cost_args *args) { return sg_derivative_cost(args, 5); }
+static sg_cost second_cost(const sg_cost_args *args) { return sg_derivative_cost(args, 9); }
+
+SG_DERIVATIVE_OP(softmax_cross_entropy_vjp, "reverse derivative of softmax_cross_entropy", vjp_attrs,
+                 softmax_cross_entropy, first_cost, .jvp_op = &sg_op_softmax_cross_entropy_vjp_jvp)
+SG_DERIVATIVE_OP(softmax_cross_entropy_jvp, "forward derivative of softmax_cross_entropy", jvp_attrs,
+                 softmax_cross_entropy, first_cost, .hints = 0)
+SG_DERIVATIVE_OP(softmax_cross_entropy_vjp_jvp, "forward derivative of the reverse derivative of softmax_cross_entropy",
+                 vjp_jvp_attrs, softmax_cross_entropy_vjp, second_cost, .hints = 0)
 
 sg_value sg_softmax_cross_entropy(sg_value z, sg_value target)
 {

@@ -28,6 +28,7 @@ extern const sg_cpu_kernel sg_cpu_attention_derivative_kernels[]; /* attention_d
 extern const sg_cpu_kernel sg_cpu_layer_norm_kernels[]; /* layer_norm.c: layer_norm and its derivatives */
 extern const sg_cpu_kernel sg_cpu_conv_kernels[];      /* conv.c: convolutions and their gradients */
 extern const sg_cpu_kernel sg_cpu_pool_kernels[];      /* pool.c: pooling */
+extern const sg_cpu_kernel sg_cpu_cross_entropy_kernels[]; /* cross_entropy.c: softmax_cross_entropy and its derivatives */
 extern const sg_cpu_kernel sg_cpu_adam_kernels[];      /* adam.c */
 /* clang-format on */
 

@@ -20,6 +20,7 @@ static const sg_cpu_kernel *const tables[] = {
     sg_cpu_attention_kernels,
     sg_cpu_attention_derivative_kernels,
     sg_cpu_layer_norm_kernels,
+    sg_cpu_cross_entropy_kernels,
     sg_cpu_conv_kernels,
     sg_cpu_pool_kernels,
     sg_cpu_adam_kernels,
