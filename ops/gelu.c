@@ -3,9 +3,13 @@
 
 #include <math.h>
 
-/* Beyond +-SATURATED densities are 0 in every precision. Where they meet a power of x, that power sees x clipped to this range, so
- * that it cannot overflow into inf * 0. */
+/* Beyond +-SATURATED densities and lower tails are 0 in every precision. Where they meet a power of x, that power sees x clipped
+ * to this range, so that it cannot overflow into inf * 0. */
 #define SATURATED 100.0
+static sg_value saturate(sg_value x) { return sg_clip(x, -SATURATED, SATURATED); }
+static double saturate_64(double x) { return x < -SATURATED ? -SATURATED : x > SATURATED ? SATURATED : x; }
+static sg_value saturate_below(sg_value x) { return sg_clip(x, -SATURATED, INFINITY); }
+static double saturate_below_64(double x) { return x < -SATURATED ? -SATURATED : x; }
 
 /* e^(-x^2 / 2) / sqrt(2 pi) */
 static sg_value density(sg_value x)
@@ -17,10 +21,10 @@ static sg_value density(sg_value x)
 static sg_value distribution(sg_value x) { return sg_mul_scalar(sg_erfc(sg_mul_scalar(x, -M_SQRT1_2)), 0.5); }
 static double distribution_64(double x) { return 0.5 * erfc(-M_SQRT1_2 * x); }
 
-SG_EVAL_UNARY(gelu_eval, x *distribution_64(x))
+SG_EVAL_UNARY(gelu_eval, saturate_below_64(x) * distribution_64(x))
 static void gelu_decompose(const sg_decompose_args *args)
 {
-    args->out[0] = sg_mul(args->in[0], distribution(args->in[0]));
+    args->out[0] = sg_mul(saturate_below(args->in[0]), distribution(args->in[0]));
 }
 
 static void gelu_vjp(const sg_vjp_args *args)
@@ -41,16 +45,16 @@ const sg_op sg_op_gelu = {
 };
 
 /* P(Z <= x) + x p(x) with the density p. As p' = -x p, its derivative is p(x) (2 - x^2). */
-SG_EVAL_UNARY(derivative_eval, distribution_64(x) + 0.5 * M_2_SQRTPI * M_SQRT1_2 * x * exp(-0.5 * x * x))
+SG_EVAL_UNARY(derivative_eval, distribution_64(x) + 0.5 * M_2_SQRTPI * M_SQRT1_2 * saturate_64(x) * exp(-0.5 * x * x))
 static void derivative_decompose(const sg_decompose_args *args)
 {
     sg_value x = args->in[0];
-    args->out[0] = sg_add(distribution(x), sg_mul(x, density(x)));
+    args->out[0] = sg_add(distribution(x), sg_mul(saturate(x), density(x)));
 }
 
 static void derivative_vjp(const sg_vjp_args *args)
 {
-    sg_value x = sg_clip(args->in[0], -SATURATED, SATURATED);
+    sg_value x = saturate(args->in[0]);
     sg_value slope = sg_mul(density(x), sg_sub(sg_number(x, 2), sg_square(x)));
     args->gin[0] = sg_mul(args->gout[0], slope);
 }
@@ -76,17 +80,17 @@ sg_value sg_gelu(sg_value x) { return sg_build_unary(&sg_op_gelu, x); }
 
 static double gelu_tanh_64(double x)
 {
-    double c = fmin(fmax(x, -SATURATED), SATURATED);
-    return x * sg_sigmoid64(TWICE_SQRT_2_PI * (c + CUBIC * c * c * c));
+    double c = saturate_64(x);
+    return saturate_below_64(x) * sg_sigmoid64(TWICE_SQRT_2_PI * (c + CUBIC * c * c * c));
 }
 
 SG_EVAL_UNARY(gelu_tanh_eval, gelu_tanh_64(x))
 static void gelu_tanh_decompose(const sg_decompose_args *args)
 {
-    sg_value x = args->in[0], c = sg_clip(x, -SATURATED, SATURATED);
+    sg_value x = args->in[0], c = saturate(x);
     sg_value factor = sg_add_scalar(sg_mul_scalar(sg_square(c), CUBIC), 1);
     sg_value twice_u = sg_mul_scalar(sg_mul(c, factor), TWICE_SQRT_2_PI);
-    args->out[0] = sg_mul(x, sg_sigmoid(twice_u));
+    args->out[0] = sg_mul(saturate_below(x), sg_sigmoid(twice_u));
 }
 
 const sg_op sg_op_gelu_tanh = {

@@ -1,4 +1,5 @@
-"""Medians of sealgraph and its peers side by side. usage: compare.py STEP.json PREDICT.json [PEER=FILE.json ...]"""
+"""Medians of sealgraph and its peers side by side. usage: compare.py OURS.json... PEER=FILE.json...: results of `sealgraph bench`
+and of peers; a peer may have several files."""
 import json
 import os
 import sys
@@ -9,13 +10,14 @@ def load(path):
         return json.load(file)
 
 
-ours = {row["name"]: row["median_us"] / 1e6 for path in sys.argv[1:3] for row in load(path)["rows"]}
+files = [argument for argument in sys.argv[1:] if "=" not in argument]
+ours = {row["name"]: row["median_us"] / 1e6 for path in files for row in load(path)["rows"]}
 peers = {}
-for argument in sys.argv[3:]:
-    name, path = argument.split("=", 1)
-    if os.path.getsize(path):
+for argument in sys.argv[1:]:
+    name, _, path = argument.partition("=")
+    if path and os.path.getsize(path):
         document = load(path)
-        peers[f"{name} {document['version']}"] = document["seconds"]
+        peers.setdefault(f"{name} {document['version']}", {}).update(document["seconds"])
 
 print(f"{'median':30s} {'sealgraph':>13s}" + "".join(f" {peer:>20s} {'ratio':>7s}" for peer in peers))
 for name, seconds in ours.items():
