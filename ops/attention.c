@@ -337,27 +337,12 @@ const sg_op sg_op_attention = {
 };
 
 /* The logsumexp comes along: a kernel finds the probabilities from it without a maximum and a sum. */
-#define DERIVATIVE(NAME, SUMMARY, ATTRS, PARENT, COST, ...)                                                            \
-    const sg_op sg_op_##NAME = {                                                                                       \
-        .name = #NAME,                                                                                                 \
-        .summary = SUMMARY,                                                                                            \
-        .n_in = SG_VARIADIC,                                                                                           \
-        .n_out = SG_VARIADIC,                                                                                          \
-        .flags = SG_OP_COMPOSITE,                                                                                      \
-        .attrs = ATTRS,                                                                                                \
-        .n_attrs = sizeof ATTRS / sizeof *ATTRS,                                                                       \
-        .infer = sg_derivative_infer,                                                                                  \
-        .decompose = sg_derivative_decompose,                                                                          \
-        .cost = COST,                                                                                                  \
-        .parent = &sg_op_##PARENT,                                                                                     \
-        __VA_ARGS__,                                                                                                   \
-    };
-DERIVATIVE(attention_vjp, "reverse derivative of attention", vjp_attrs, attention, vjp_cost,
-           .hints = 1 << SG_ATTENTION_LSE, .jvp_op = &sg_op_attention_vjp_jvp)
-DERIVATIVE(attention_jvp, "forward derivative of attention", jvp_attrs, attention, jvp_cost,
-           .hints = 1 << SG_ATTENTION_LSE)
-DERIVATIVE(attention_vjp_jvp, "forward derivative of the reverse derivative of attention", vjp_jvp_attrs, attention_vjp,
-           vjp_jvp_cost, .hints = 0)
+SG_DERIVATIVE_OP(attention_vjp, "reverse derivative of attention", vjp_attrs, attention, vjp_cost,
+                 .hints = 1 << SG_ATTENTION_LSE, .jvp_op = &sg_op_attention_vjp_jvp)
+SG_DERIVATIVE_OP(attention_jvp, "forward derivative of attention", jvp_attrs, attention, jvp_cost,
+                 .hints = 1 << SG_ATTENTION_LSE)
+SG_DERIVATIVE_OP(attention_vjp_jvp, "forward derivative of the reverse derivative of attention", vjp_jvp_attrs,
+                 attention_vjp, vjp_jvp_cost, .hints = 0)
 
 /* ------------------------------------------------------------------------------------------------------ builder */
 

@@ -19,21 +19,4 @@ sg_status sg_require_lengths(const sg_infer_args *args, int32_t input, const sg_
 /* Input `input` is real, of the dtype of input 0, with these sizes. */
 sg_status sg_require_sizes(const sg_infer_args *args, int32_t input, int32_t rank, const int64_t *dim);
 
-/* The descriptor of a derivative composite (derivative_internal.h). */
-#define SG_DERIVATIVE_OP(NAME, SUMMARY, ATTRS, PARENT, COST, ...)                                                      \
-    const sg_op sg_op_##NAME = {                                                                                       \
-        .name = #NAME,                                                                                                 \
-        .summary = SUMMARY,                                                                                            \
-        .n_in = SG_VARIADIC,                                                                                           \
-        .n_out = SG_VARIADIC,                                                                                          \
-        .flags = SG_OP_COMPOSITE,                                                                                      \
-        .attrs = ATTRS,                                                                                                \
-        .n_attrs = sizeof ATTRS / sizeof *ATTRS,                                                                       \
-        .infer = sg_derivative_infer,                                                                                  \
-        .decompose = sg_derivative_decompose,                                                                          \
-        .cost = COST,                                                                                                  \
-        .parent = &sg_op_##PARENT,                                                                                     \
-        __VA_ARGS__,                                                                                                   \
-    };
-
 #endif
