@@ -202,6 +202,92 @@ static sg_value attention_hvp(sg_graph *g, sg_store *s)
     return hv[0];
 }
 
+/* Gradient of a scalar by the values given, or its Hessian product with the same values as direction; the first result. */
+static sg_value first_derivative(sg_value loss, const sg_value *wrt, int32_t n, bool second)
+{
+    sg_value out[8];
+    if (second)
+        sg_hvp(loss, wrt, wrt, n, out, SG_HVP_FORWARD_OVER_REVERSE);
+    else
+        sg_grad(loss, wrt, n, out);
+    for (int32_t i = 1; i < n; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "d%d", (int)i);
+        sg_result(loss.graph, name, out[i]);
+    }
+    return out[0];
+}
+
+/* One direction of a tagger: 32 sentences of 64 words, 100 inputs, 128 hidden units. */
+static sg_value lstm_of(sg_graph *g, sg_value wrt[3])
+{
+    wrt[0] = sg_input(g, "x", SG_F32, SG_SHAPE(32, 64, 100));
+    wrt[1] = input(g, "w_ih", 512, 100);
+    wrt[2] = input(g, "w_hh", 512, 128);
+    sg_lstm_weights w = {wrt[1], wrt[2], sg_input(g, "b", SG_F32, SG_SHAPE(512)), SG_NONE};
+    return sg_lstm(wrt[0], SG_NONE, w, (sg_lstm_state){SG_NONE, SG_NONE}, false).out;
+}
+
+static sg_value lstm_case(sg_graph *g, sg_store *s)
+{
+    (void)s;
+    sg_value wrt[3];
+    return lstm_of(g, wrt);
+}
+
+static sg_value lstm_gradient(sg_graph *g, sg_store *s)
+{
+    (void)s;
+    sg_value wrt[3], loss = sg_sum_all(sg_square(lstm_of(g, wrt)));
+    return first_derivative(loss, wrt, 3, false);
+}
+
+static sg_value lstm_hvp(sg_graph *g, sg_store *s)
+{
+    (void)s;
+    sg_value wrt[3], loss = sg_sum_all(sg_square(lstm_of(g, wrt)));
+    return first_derivative(loss, wrt, 3, true);
+}
+
+/* 32 sentences of 64 words, 25 tags. */
+static sg_value crf_of(sg_graph *g, sg_value wrt[4])
+{
+    wrt[0] = sg_input(g, "emissions", SG_F32, SG_SHAPE(32, 64, 25));
+    wrt[1] = input(g, "transitions", 25, 25);
+    wrt[2] = sg_input(g, "start", SG_F32, SG_SHAPE(25));
+    wrt[3] = sg_input(g, "end", SG_F32, SG_SHAPE(25));
+    return sg_crf_log_partition((sg_crf){wrt[1], wrt[2], wrt[3]}, wrt[0], SG_NONE);
+}
+
+static sg_value crf_case(sg_graph *g, sg_store *s)
+{
+    (void)s;
+    sg_value wrt[4];
+    return crf_of(g, wrt);
+}
+
+static sg_value crf_gradient(sg_graph *g, sg_store *s)
+{
+    (void)s;
+    sg_value wrt[4], loss = sg_sum_all(crf_of(g, wrt));
+    return first_derivative(loss, wrt, 4, false);
+}
+
+static sg_value crf_hvp(sg_graph *g, sg_store *s)
+{
+    (void)s;
+    sg_value wrt[4], loss = sg_sum_all(crf_of(g, wrt));
+    return first_derivative(loss, wrt, 4, true);
+}
+
+static sg_value viterbi_case(sg_graph *g, sg_store *s)
+{
+    (void)s;
+    sg_value wrt[4];
+    crf_of(g, wrt);
+    return sg_crf_viterbi((sg_crf){wrt[1], wrt[2], wrt[3]}, wrt[0], SG_NONE);
+}
+
 static const op_case cases[] = {
     {"matmul/32x1836*1836x400", first_layer},
     {"matmul/32x400*400x400", hidden_layer},
@@ -230,6 +316,13 @@ static const op_case cases[] = {
     {"gelu/8192x1024", gelu_case},
     {"relu/8192x1024", relu_case},
     {"softmax/8192x1024", softmax_case},
+    {"lstm/32x64x128", lstm_case},
+    {"lstm_gradient/32x64x128", lstm_gradient},
+    {"lstm_hvp/32x64x128", lstm_hvp},
+    {"crf_log_partition/32x64x25", crf_case},
+    {"crf_gradient/32x64x25", crf_gradient},
+    {"crf_hvp/32x64x25", crf_hvp},
+    {"crf_viterbi/32x64x25", viterbi_case},
     {"attention/16x12x256x64", attention_case},
     {"attention_gradient/16x12x256x64", attention_gradient},
     {"attention_hvp/16x12x256x64", attention_hvp},

@@ -120,6 +120,32 @@ static sg_value means_of_windows(model_inputs in)
     return sg_avg_pool2d(images(in), 2, 2, (sg_window){.padding = {1, 0, 0, 0}}, false);
 }
 
+static sg_value top_features(model_inputs in) { return sg_top_k(in.x, 2, 2, NULL); }
+
+static sg_value sums_by_index(model_inputs in) { return sg_segment_sum(in.x, in.index, FEATURES); }
+
+static sg_value means_by_index(model_inputs in) { return sg_segment_mean(in.x, in.index, FEATURES); }
+
+static sg_value picked_feature(model_inputs in) { return sg_gather_elements(in.x, sg_expand_dims(in.index, 2), 2); }
+
+static sg_value padded_with_a_number(model_inputs in) { return sg_pad_with(in.x, 1, 1, 2, 0.5); }
+
+static sg_value merged_axes(model_inputs in) { return sg_einsum("btf,btg,fo->tog", (sg_value[]){in.x, in.x, in.w}, 3); }
+
+/* H = 1: of w [FEATURES, 2] the product with its transpose makes weights of any size. */
+static sg_value lstm_of(model_inputs in)
+{
+    sg_value square = sg_matmul_nt(in.w, in.w), w_ih = sg_concat((sg_value[]){square, sg_slice(square, 0, 0, 1)}, 2, 0);
+    sg_lstm_weights w = {w_ih, sg_slice(w_ih, 1, 0, 1), SG_NONE, SG_NONE};
+    return sg_lstm(in.x, SG_NONE, w, (sg_lstm_state){SG_NONE, SG_NONE}, false).out;
+}
+
+static sg_value crf_likelihood(model_inputs in)
+{
+    sg_crf crf = {sg_matmul_nt(in.w, in.w), sg_sum(in.w, 1), sg_squeeze(sg_slice(in.w, 1, 0, 1), 1)};
+    return sg_crf_log_likelihood(crf, in.x, in.index, SG_NONE);
+}
+
 /* A model that gives builders literal sizes says nothing clear at size 1: is the end of [0, 1) one or the size of the
  * axis? */
 #define MODEL(build)                                                                                                   \
@@ -163,6 +189,14 @@ static const struct named_model {
     LITERAL(between_tokens),
     MODEL(rows_of_a_table),
     MODEL(scattered_rows),
+    MODEL(top_features),
+    MODEL(sums_by_index),
+    MODEL(means_by_index),
+    MODEL(picked_feature),
+    MODEL(padded_with_a_number),
+    MODEL(merged_axes),
+    MODEL(lstm_of),
+    MODEL(crf_likelihood),
     MODEL(convolution),
     MODEL(there_and_back),
     MODEL(largest_of_windows),
