@@ -63,7 +63,7 @@ static sg_status group_infer(const sg_infer_args *args)
 {
     SG_TRY(require_channels(args));
     int64_t groups = args->attr[GROUPS].i, channels = args->in_shape[0].dim[1];
-    if (groups < 1 || channels % groups != 0)
+    if (groups < 1 || channels % groups != 0 || groups > (channels > 0 ? channels : 1)) /* 0 divides into any number */
         return sg_infer_fail(args, SG_E_ARGUMENT, "%lld channels cannot be cut into %lld equal groups",
                              (long long)channels, (long long)groups);
     return SG_OK;
