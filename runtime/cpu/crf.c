@@ -8,11 +8,17 @@
  * A tangent moves forward by  talpha_t[j] = te_t[j] + sum_i p_t(i|j) u_ij,  u_ij = talpha_{t-1}[i] + ttrans[i, j], and the
  * probabilities by  tp = p (u - sum p u);  the product rule gives the tangent of the reverse recursion.
  *
+ * Without tangents the exponentials of the transitions are taken once, W[i, j] = exp(trans[i, j] - m_j) with m_j the largest of
+ * column j, and those of alpha once a step: with x_i = exp(alpha_{t-1}[i] - max alpha) a step is the product s = x' W, and its
+ * reverse another, since p_t(i|j) = x_i W[i, j] / s_j. Where s_j is so small that terms may have been lost below 2^-126 (tags that
+ * are nearly impossible together), the sum is taken again from the logarithms.
+ *
  * Rows of the batch are independent. Sums over rows (transitions, start, end) are taken in chunks of CHUNK rows, then over
  * the chunks in order: the same for every number of threads. p_t(.|j) is a contiguous row of the transposed transitions. */
 #include "runtime/cpu/cpu_kernels.h"
 #include "runtime/cpu/index_internal.h"
 #include "runtime/cpu/row_kernels_internal.h"
+#include "runtime/cpu/tile_kernels_internal.h"
 
 #include <math.h>
 #include <string.h>
@@ -21,6 +27,8 @@
 #include "ops/derivative_internal.h"
 
 #define CHUNK 4
+/* Sums above this have lost no term that counts: 2^-126 is 1e-18 of it. */
+#define SAFE_SUM 1e-20f
 
 /* Which input or output of the node holds what; -1: none. */
 typedef struct places {
@@ -30,7 +38,7 @@ typedef struct places {
 } places;
 
 typedef struct crf {
-    int64_t batch, steps, tags;
+    int64_t batch, steps, tags, pad; /* pad: tags in whole vectors */
     places p;
     bool reverse, forward; /* of the derivative: reverse, forward, or both */
     size_t scratch, sums;  /* floats of one thread, and of one chunk's sums */
@@ -40,16 +48,19 @@ typedef struct job {
     const crf *c;
     const sg_launch *l;
     const sg_row_kernels *rows;
-    const float *transposed, *ttransposed; /* [to, from] */
+    const sg_tile_kernels *tiles;
+    const float *weights, *weights_t, *top; /* W [from, pad], W' [to, pad], m [to] */
+    const float *transposed, *ttransposed;  /* [to, from] */
     float *scratch, *sums;
 } job;
 
-/* One row of the batch and the scratch it works in, each of `tags` elements but talpha. */
+/* One row of the batch and the scratch it works in, each of `pad` elements but talpha. */
 typedef struct row {
     int64_t b, length;
-    float *p, *u, *a, *next_a, *ta, *next_ta;
+    float *p, *u, *a, *next_a, *ta, *next_ta, *x, *s;
     float *talpha;        /* [steps, tags] */
     float *dtransitions;  /* [to, from], of the chunk */
+    float *dweights;      /* the same over W, [from, pad] */
     float *dstart, *dend; /* of the chunk */
 } row;
 
@@ -63,12 +74,13 @@ static row row_at(const job *j, int64_t b, int32_t thread)
     const int32_t *lengths = c->p.lengths < 0 ? NULL : j->l->in[c->p.lengths];
     row r = {.b = b, .length = lengths ? lengths[b] : c->steps};
     float *s = j->scratch + (size_t)thread * c->scratch;
-    float **const parts[] = {&r.p, &r.u, &r.a, &r.next_a, &r.ta, &r.next_ta};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++, s += c->tags)
+    float **const parts[] = {&r.p, &r.u, &r.a, &r.next_a, &r.ta, &r.next_ta, &r.x, &r.s};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++, s += c->pad)
         *parts[i] = s;
     r.talpha = s;
     r.dtransitions = j->sums + (size_t)(b / CHUNK) * c->sums;
-    r.dstart = r.dtransitions + c->tags * c->tags;
+    r.dweights = r.dtransitions + c->tags * c->tags;
+    r.dstart = r.dweights + c->tags * c->pad;
     r.dend = r.dstart + c->tags;
     return r;
 }
@@ -110,6 +122,22 @@ static double shift(const double *alpha, int64_t n, float *shifted)
     return by;
 }
 
+/* x = exp(alpha - shift), s = x' W. */
+static void step_sums(const job *j, const row *r, const float *alpha, float shift)
+{
+    const crf *c = j->c;
+    j->rows->exp_sum(c->tags, alpha, shift, r->x);
+    j->tiles->gemm(1, c->pad, c->tags, r->x, 0, 1, j->weights, c->pad, r->s, c->pad, false);
+}
+
+/* The logarithm of column k's sum, after step_sums of the shifted alpha in r->a. */
+static double column_sum(const job *j, const row *r, int64_t k)
+{
+    if (r->s[k] > SAFE_SUM && r->s[k] < INFINITY)
+        return j->top[k] + logf(r->s[k]);
+    return logsumexp_of_sum(j, r->a, j->transposed + k * j->c->tags, r->next_a);
+}
+
 static void partition_row(const job *j, const row *r, double *alpha)
 {
     const crf *c = j->c;
@@ -117,11 +145,13 @@ static void partition_row(const job *j, const row *r, double *alpha)
     float *out = (float *)j->l->out[SG_CRF_ALPHA] + r->b * c->steps * c->tags;
     for (int64_t t = 0; t < c->steps; t++) {
         double by = t > 0 && t < r->length ? shift(alpha, c->tags, r->a) : 0;
+        if (t > 0 && t < r->length)
+            step_sums(j, r, r->a, 0);
         for (int64_t k = 0; k < c->tags; k++) {
             if (t == 0)
                 alpha[k] = (double)e[k] + input(j, SG_CRF_START)[k];
             else if (t < r->length)
-                alpha[k] = by + logsumexp_of_sum(j, r->a, j->transposed + k * c->tags, r->next_a) + e[t * c->tags + k];
+                alpha[k] = by + column_sum(j, r, k) + e[t * c->tags + k];
             out[t * c->tags + k] = (float)alpha[k];
         }
     }
@@ -248,6 +278,28 @@ static void pull_back(const job *j, const row *r, int64_t t, int64_t k)
     }
 }
 
+/* The step before t for all tags, through W where that is safe. */
+static void pull_back_all(const job *j, const row *r, int64_t t)
+{
+    const crf *c = j->c;
+    const float *alpha = input(j, c->p.alpha) + (r->b * c->steps + t - 1) * c->tags;
+    float top = j->rows->max(c->tags, alpha);
+    step_sums(j, r, alpha, isfinite(top) ? top : 0);
+    memset(r->u, 0, (size_t)c->pad * sizeof *r->u);
+    for (int64_t k = 0; k < c->tags; k++) {
+        if (isfinite(top) && r->s[k] > SAFE_SUM && r->s[k] < INFINITY)
+            r->u[k] = r->a[k] / r->s[k];
+        else
+            pull_back(j, r, t, k);
+    }
+    if (!isfinite(top))
+        return;
+    j->tiles->gemm(c->tags, c->pad, 1, r->x, 1, 0, r->u, c->pad, r->dweights, c->pad, true);
+    j->tiles->gemm(1, c->pad, c->tags, r->u, 0, 1, j->weights_t, c->pad, r->p, c->pad, false);
+    for (int64_t i = 0; i < c->tags; i++)
+        r->next_a[i] += r->x[i] * r->p[i];
+}
+
 static void swap(float **a, float **b)
 {
     float *old = *a;
@@ -275,8 +327,10 @@ static void reverse_row(const job *j, row *r)
             break;
         memset(r->next_a, 0, (size_t)n * sizeof *r->next_a);
         memset(r->next_ta, 0, (size_t)n * sizeof *r->next_ta);
-        for (int64_t k = 0; k < n; k++)
+        for (int64_t k = 0; k < n && c->forward; k++)
             pull_back(j, r, t, k);
+        if (!c->forward)
+            pull_back_all(j, r, t);
         swap(&r->a, &r->next_a);
         swap(&r->ta, &r->next_ta);
     }
@@ -307,14 +361,15 @@ static float total(const job *j, int64_t i)
 static void leave_sums(const job *j)
 {
     const crf *c = j->c;
-    int64_t n = c->tags;
+    int64_t n = c->tags, weights = n * n, start = weights + n * c->pad;
     for (int64_t from = 0; from < n; from++) {
         for (int64_t to = 0; to < n && c->p.dtransitions >= 0; to++)
-            ((float *)j->l->out[c->p.dtransitions])[from * n + to] = total(j, to * n + from);
+            ((float *)j->l->out[c->p.dtransitions])[from * n + to] =
+                total(j, to * n + from) + total(j, weights + from * c->pad + to) * j->weights[from * c->pad + to];
         if (c->p.dstart >= 0)
-            ((float *)j->l->out[c->p.dstart])[from] = total(j, n * n + from);
+            ((float *)j->l->out[c->p.dstart])[from] = total(j, start + from);
         if (c->p.dend >= 0)
-            ((float *)j->l->out[c->p.dend])[from] = total(j, n * n + n + from);
+            ((float *)j->l->out[c->p.dend])[from] = total(j, start + n + from);
     }
 }
 
@@ -328,18 +383,37 @@ static const float *transpose(const float *x, int64_t n, float *out)
     return out;
 }
 
+/* W, its transpose and the largest of each column, from the transposed transitions; rows are padded with zeros. */
+static void take_exponentials(job *j, float *weights, float *weights_t, float *top)
+{
+    int64_t n = j->c->tags, pad = j->c->pad;
+    memset(weights, 0, (size_t)(n * pad) * sizeof *weights);
+    memset(weights_t, 0, (size_t)(n * pad) * sizeof *weights);
+    for (int64_t to = 0; to < n; to++) {
+        top[to] = j->rows->max(n, j->transposed + to * n);
+        if (top[to] != -INFINITY)
+            j->rows->exp_sum(n, j->transposed + to * n, top[to], weights_t + to * pad);
+        for (int64_t from = 0; from < n; from++)
+            weights[from * pad + to] = weights_t[to * pad + from];
+    }
+    j->weights = weights;
+    j->weights_t = weights_t;
+    j->top = top;
+}
+
 static bool launch(const sg_launch *l, sg_error *err)
 {
     const crf *c = l->state;
     if (c->p.lengths >= 0 && !sg_cpu_check_indices(l->in[c->p.lengths], c->batch, c->steps + 1, err))
         return false;
     float *work = l->workspace;
-    int64_t square = c->tags * c->tags, chunks = (c->batch + CHUNK - 1) / CHUNK;
-    job j = {.c = c, .l = l, .rows = sg_row_kernels_best()};
+    int64_t square = c->tags * c->tags, padded = c->tags * c->pad, chunks = (c->batch + CHUNK - 1) / CHUNK;
+    job j = {.c = c, .l = l, .rows = sg_row_kernels_best(), .tiles = sg_tile_kernels_best()};
     j.transposed = transpose(l->in[SG_CRF_TRANSITIONS], c->tags, work);
     if (c->p.ttransitions >= 0)
         j.ttransposed = transpose(l->in[c->p.ttransitions], c->tags, work + square);
-    j.sums = work + 2 * square;
+    take_exponentials(&j, work + 2 * square, work + 2 * square + padded, work + 2 * square + 2 * padded);
+    j.sums = work + 2 * square + 2 * padded + c->pad;
     j.scratch = j.sums + (size_t)chunks * c->sums;
     if (c->reverse) {
         sg_cpu_parallel(l->threads, chunks, run_reverse, &j);
@@ -411,15 +485,16 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     crf *c = sg_calloc(1, sizeof *c);
     if (!c)
         return sg_fail(err, SG_E_MEMORY, "out of memory for %s", op->name);
-    *c = (crf){.batch = e->dim[0], .steps = e->dim[1], .tags = e->dim[2]};
+    *c = (crf){.batch = e->dim[0], .steps = e->dim[1], .tags = e->dim[2], .pad = sg_tile_pad(e->dim[2])};
     find_places(spec, &c->p);
     c->reverse = op == &sg_op_crf_log_partition_vjp || op == &sg_op_crf_log_partition_vjp_jvp;
     c->forward = op == &sg_op_crf_log_partition_jvp || op == &sg_op_crf_log_partition_vjp_jvp;
-    size_t tags = (size_t)c->tags, chunks = ((size_t)c->batch + CHUNK - 1) / CHUNK;
-    c->scratch = sg_cpu_line((6 + (size_t)c->steps) * tags * sizeof(float)) / sizeof(float);
-    c->sums = c->reverse ? sg_cpu_line((tags * tags + 2 * tags) * sizeof(float)) / sizeof(float) : 0;
+    size_t tags = (size_t)c->tags, pad = (size_t)c->pad, chunks = ((size_t)c->batch + CHUNK - 1) / CHUNK;
+    c->scratch = sg_cpu_line((8 * pad + (size_t)c->steps * tags) * sizeof(float)) / sizeof(float);
+    c->sums = c->reverse ? sg_cpu_line((tags * tags + tags * pad + 2 * tags) * sizeof(float)) / sizeof(float) : 0;
     *out = (sg_kernel){.name = op->name, .launch = launch, .state = c, .release = sg_free};
-    out->workspace = (2 * tags * tags + chunks * c->sums + c->scratch * (size_t)spec->threads) * sizeof(float);
+    out->workspace = (2 * tags * tags + 2 * tags * pad + pad + chunks * c->sums + c->scratch * (size_t)spec->threads) *
+                     sizeof(float);
     return SG_OK;
 }
 

@@ -19,6 +19,7 @@
 #include "ops/derivative_internal.h"
 #include "runtime/cpu/cpu_kernels.h"
 #include "runtime/cpu/index_internal.h"
+#include "runtime/cpu/lstm_gates_internal.h"
 #include "runtime/cpu/micro_internal.h"
 #include "runtime/cpu/tile_kernels_internal.h"
 
@@ -72,8 +73,6 @@ typedef struct tile {
 } tile;
 
 static const float *input(const job *j, int32_t place) { return place < 0 ? NULL : j->l->in[place]; }
-
-static float at_or_zero(const float *x, int64_t i) { return x ? x[i] : 0; }
 
 static int64_t length_of(const job *j, int64_t b)
 {
@@ -295,51 +294,6 @@ static void run_forward(void *arg, int64_t begin, int64_t end, int32_t thread)
 
 /* -------------------------------------------------------------------------------------------------------- reverse */
 
-/* Operands of one row and step: dh, dc and dz of the tile, the gates, c' and y = tanh c. */
-typedef struct row {
-    float *dh, *dc, *dz;
-    const float *gate, *last, *y;
-    float *tdh, *tdc, *tdz;
-    const float *tgate, *tlast, *tcell; /* tlast may be NULL: zeros */
-} row;
-
-static void reverse_row(int64_t n, const row *r)
-{
-    for (int64_t k = 0; k < n; k++) {
-        float i = r->gate[k], f = r->gate[n + k], g = r->gate[2 * n + k], o = r->gate[3 * n + k], y = r->y[k];
-        float dc = r->dc[k] + r->dh[k] * (o * (1 - y * y));
-        r->dz[k] = dc * g * (i * (1 - i));
-        r->dz[n + k] = dc * r->last[k] * (f * (1 - f));
-        r->dz[2 * n + k] = dc * i * (1 - g * g);
-        r->dz[3 * n + k] = r->dh[k] * y * (o * (1 - o));
-        r->dc[k] = dc * f;
-    }
-}
-
-static void reverse_tangent_row(int64_t n, const row *r)
-{
-    for (int64_t k = 0; k < n; k++) {
-        float i = r->gate[k], f = r->gate[n + k], g = r->gate[2 * n + k], o = r->gate[3 * n + k], y = r->y[k];
-        float ti = r->tgate[k], tf = r->tgate[n + k], tg = r->tgate[2 * n + k], to = r->tgate[3 * n + k];
-        float dh = r->dh[k], tdh = r->tdh[k], slope = 1 - y * y, ty = slope * r->tcell[k];
-        float dc = r->dc[k] + dh * (o * slope);
-        float tdc = r->tdc[k] + tdh * (o * slope) + dh * (to * slope - 2 * o * y * ty);
-        float di = dc * g, df = dc * r->last[k], dg = dc * i, d_o = dh * y;
-        float tdi = tdc * g + dc * tg, tdf = tdc * r->last[k] + dc * at_or_zero(r->tlast, k);
-        float tdg = tdc * i + dc * ti, tdo = tdh * y + dh * ty;
-        r->dz[k] = di * (i * (1 - i));
-        r->dz[n + k] = df * (f * (1 - f));
-        r->dz[2 * n + k] = dg * (1 - g * g);
-        r->dz[3 * n + k] = d_o * (o * (1 - o));
-        r->tdz[k] = tdi * (i * (1 - i)) + di * (1 - 2 * i) * ti;
-        r->tdz[n + k] = tdf * (f * (1 - f)) + df * (1 - 2 * f) * tf;
-        r->tdz[2 * n + k] = tdg * (1 - g * g) - dg * (2 * g * tg);
-        r->tdz[3 * n + k] = tdo * (o * (1 - o)) + d_o * (1 - 2 * o) * to;
-        r->dc[k] = dc * f;
-        r->tdc[k] = tdc * f + dc * tf;
-    }
-}
-
 static void add_row(float *x, const float *y, int64_t n)
 {
     for (int64_t k = 0; k < n && y; k++)
@@ -367,7 +321,7 @@ static void reverse_inside(const job *j, const tile *t, int64_t i, int64_t at)
     const lstm *s = j->s;
     const places *p = &s->p;
     int64_t b = t->first + i, n = s->hidden, length = length_of(j, b);
-    row r = {t->h + i * s->h_pad, t->c + i * s->h_pad, t->z + i * s->z_pad, .y = t->y};
+    sg_lstm_row r = {t->h + i * s->h_pad, t->c + i * s->h_pad, t->z + i * s->z_pad, .y = t->y};
     r.gate = row_of(s, input(j, p->gates), b, at, s->z_size);
     r.last = state_before(s, input(j, p->cells), j->l->in[SG_LSTM_C0], b, at, length);
     apply(j, SG_MICRO_TANH, row_of(s, input(j, p->cells), b, at, n), t->y, n);
@@ -380,11 +334,11 @@ static void reverse_inside(const job *j, const tile *t, int64_t i, int64_t at)
         r.tcell = row_of(s, j->m.cells, b, at, n);
         r.tlast = state_before(s, j->m.cells, input(j, p->tc), b, at, length);
         add_row(r.tdh, row_or_null(s, input(j, p->tg_out), b, at), n);
-        reverse_tangent_row(n, &r);
+        sg_lstm_reverse_tangent_row(n, &r);
         leave(s, j->m.tdz, r.tdz, b, at, s->z_size, s->z_size);
         leave(s, j->m.tbefore, state_before(s, j->m.out, input(j, p->th), b, at, length), b, at, n, s->h_pad);
     } else {
-        reverse_row(n, &r);
+        sg_lstm_reverse_row(n, &r);
     }
     leave(s, j->m.dz, r.dz, b, at, s->z_size, s->z_size);
     leave(s, j->m.before, state_before(s, input(j, p->out), j->l->in[SG_LSTM_H0], b, at, length), b, at, n, s->h_pad);

@@ -247,6 +247,16 @@ static void crf_variables(void **state)
     }
 }
 
+/* Transitions so far apart that their exponentials do not fit beside each other in a float. */
+static void crf_far_apart(void **state)
+{
+    (void)state;
+    problem p = make_crf(5, 4, 6, true, false, 15);
+    for (int32_t i = 0; i < 36; i++)
+        p.feed[1][i] *= 300;
+    compare(&p);
+}
+
 /* Posteriors of a row sum to 1 at each of its steps and are 0 behind. */
 static void marginals_are_probabilities(void **state)
 {
@@ -288,9 +298,12 @@ static void length_out_of_range(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lstm_kernels),        cmocka_unit_test(lstm_variables),
-        cmocka_unit_test(crf_kernels),         cmocka_unit_test(crf_variables),
-        cmocka_unit_test(length_out_of_range), cmocka_unit_test(marginals_are_probabilities)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(lstm_kernels),
+                                       cmocka_unit_test(lstm_variables),
+                                       cmocka_unit_test(crf_kernels),
+                                       cmocka_unit_test(crf_variables),
+                                       cmocka_unit_test(crf_far_apart),
+                                       cmocka_unit_test(length_out_of_range),
+                                       cmocka_unit_test(marginals_are_probabilities)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
