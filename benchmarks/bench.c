@@ -90,6 +90,7 @@ sg_status sg_bench_time(sg_bench *bench, const char *name, sg_plan *plan, double
         row->runs = runs;
         row->flops = info.flops;
         row->bytes = info.bytes;
+        row->temporary_bytes = (double)info.temporary_bytes;
         row->peak_fraction = floor / median;
         row->examples_per_s = examples / median;
         if (bench->profile) {

@@ -15,7 +15,9 @@ typedef struct sg_bench_row {
     double median_us, min_us, max_us;
     int64_t runs;
     double flops, bytes, peak_fraction;
-    double examples_per_s; /* 0: not a row about examples */
+    double examples_per_s;          /* 0: not a row about examples */
+    double temporary_bytes;         /* planned memory that is neither input nor result */
+    double time_ratio, bytes_ratio; /* to the gradient's row; 0: no such row */
 } sg_bench_row;
 
 typedef struct sg_bench {
@@ -41,6 +43,11 @@ sg_status sg_bench_step(sg_bench *bench, const char *shape, sg_error *err);
 sg_status sg_bench_predict(sg_bench *bench, const char *shape, sg_error *err);
 /* Single operators at the shapes of the step and of common layers. `only`: a part of the names wanted, or NULL. */
 sg_status sg_bench_ops(sg_bench *bench, const char *only, sg_error *err);
+
+/* Gradients and Hessian products (forward over reverse, reverse over reverse) of a 4-layer encoder (width 256, 4 heads, 4 x 128
+ * rows, mean square of the output) and of the task loss of bibtex's shape (E + BCE, 32 dense rows). The products alone cost
+ * 8 / 3 = 2.67 gradients. `only`: a part of the names encoder, bibtex, or NULL. */
+sg_status sg_bench_hvp(sg_bench *bench, const char *only, sg_error *err);
 
 /* For the files of benchmarks/: a session for a row, and the row from its plan. */
 sg_status sg_bench_session(const sg_bench *bench, sg_store *store, sg_session **out, sg_error *err);

@@ -4,6 +4,7 @@
 #include "autodiff/autodiff.h"
 #include "autodiff/autodiff.h"
 #include "benchmarks/benchmarks.h"
+#include "benchmarks/fill_internal.h"
 #include "graph/random_internal.h"
 #include "models/models.h"
 #include "ops/ops.h"
@@ -337,13 +338,13 @@ static const op_case cases[] = {
     {"adamw/1000x1000", adamw},
 };
 
-/* Inputs are filled with numbers around zero: no subnormals, no infinities on the way. */
-static void fill_inputs(sg_graph *graph, sg_plan *plan)
+void sg_bench_fill(sg_graph *graph, sg_plan *plan)
 {
     const int32_t rng[4] = {3, 0, 0, 0};
     for (int32_t n = 0; n < sg_node_count(graph); n++) {
         const sg_node *node = sg_node_at(graph, n);
-        float *data = node->op == &sg_op_input ? sg_plan_input(plan, node->attr[0].s) : NULL;
+        bool real = node->op == &sg_op_input && sg_dtype_of(sg_value_at(graph, node->out)) == SG_F32;
+        float *data = real ? sg_plan_input(plan, node->attr[0].s) : NULL;
         int64_t count = data ? sg_shape_count(sg_plan_input_shape(plan, node->attr[0].s)) : 0;
         for (int64_t i = 0; i < count; i++)
             data[i] = sg_random_normal((uint64_t)n, rng, 0, (uint64_t)i);
@@ -367,7 +368,7 @@ static sg_status one_op(sg_bench *bench, const op_case *c, sg_error *err)
     if (status == SG_OK)
         status = sg_plan_new(&plan, session, graph, err);
     if (status == SG_OK) {
-        fill_inputs(graph, plan);
+        sg_bench_fill(graph, plan);
         status = sg_bench_time(bench, c->name, plan, 0, err);
     }
     sg_plan_free(plan);

@@ -13,6 +13,11 @@ static json_t *row_document(const sg_bench_row *r)
                             sg_json_number(r->peak_fraction));
     if (row && r->examples_per_s > 0)
         json_object_set_new(row, "examples_per_s", json_real(r->examples_per_s));
+    if (row && r->time_ratio > 0) {
+        json_object_set_new(row, "temporary_bytes", json_real(r->temporary_bytes));
+        json_object_set_new(row, "time_ratio", json_real(r->time_ratio));
+        json_object_set_new(row, "bytes_ratio", json_real(r->bytes_ratio));
+    }
     return row;
 }
 
@@ -26,13 +31,43 @@ static int print_json(const sg_bench *b)
     return sg_cli_json(json_pack("{s:o, s:o}", "machine", machine, "rows", rows), SG_EXIT_OK);
 }
 
+static void print_machine(const sg_bench *b)
+{
+    printf("cpu, %d threads, %s: %.0f GFLOP/s, %.1f GB/s measured\n", (int)b->threads, sg_cpu_isa(),
+           b->peak.flops / 1e9, b->peak.bytes / 1e9);
+}
+
+/* Rows beside their gradient. */
+static void print_products(const sg_cli *cli, const sg_bench *b)
+{
+    sg_table *t =
+        sg_table_new("name|>median us|>min|>MFLOP|>GFLOP/s|>of peak|>time / gradient|>planned MB|>MB / gradient");
+    if (!t)
+        return;
+    print_machine(b);
+    for (int32_t i = 0; i < b->count; i++) {
+        const sg_bench_row *r = &b->rows[i];
+        sg_table_cell(t, "%s", r->name);
+        sg_table_cell(t, "%.1f", r->median_us);
+        sg_table_cell(t, "%.1f", r->min_us);
+        sg_table_cell(t, "%.1f", r->flops / 1e6);
+        sg_table_cell(t, "%.1f", r->flops / r->median_us / 1e3);
+        sg_table_cell(t, "%.0f %%", 100 * r->peak_fraction);
+        sg_table_cell(t, "%.2f", r->time_ratio);
+        sg_table_cell(t, "%.2f", r->temporary_bytes / 1e6);
+        sg_table_cell(t, "%.2f", r->bytes_ratio);
+    }
+    sg_table_print(t, stdout, cli->color_out);
+    sg_table_free(t);
+    printf("The products of an exact Hessian product alone cost 8 / 3 = 2.67 gradients.\n");
+}
+
 static void print_table(const sg_cli *cli, const sg_bench *b)
 {
     sg_table *t = sg_table_new("name|>median us|>min|>max|>MFLOP|>MB|>GFLOP/s|>GB/s|>of peak|>examples/s");
     if (!t)
         return;
-    printf("cpu, %d threads, %s: %.0f GFLOP/s, %.1f GB/s measured\n", (int)b->threads, sg_cpu_isa(),
-           b->peak.flops / 1e9, b->peak.bytes / 1e9);
+    print_machine(b);
     for (int32_t i = 0; i < b->count; i++) {
         const sg_bench_row *r = &b->rows[i];
         sg_table_cell(t, "%s", r->name);
@@ -63,7 +98,9 @@ static sg_status measure(sg_cli *cli, sg_bench *b, sg_error *err)
         return sg_bench_predict(b, shape, err);
     if (strcmp(what, "ops") == 0)
         return sg_bench_ops(b, shape ? shape : sg_cli_value(cli, "only"), err);
-    return sg_fail(err, SG_E_CONFIG, "bench what? step, predict or ops, not '%s'", what);
+    if (strcmp(what, "hvp") == 0)
+        return sg_bench_hvp(b, shape ? shape : sg_cli_value(cli, "only"), err);
+    return sg_fail(err, SG_E_CONFIG, "bench what? step, predict, ops or hvp, not '%s'", what);
 }
 
 static int run(sg_cli *cli)
@@ -87,6 +124,8 @@ static int run(sg_cli *cli)
         code = sg_cli_fail(cli, &err);
     else if (cli->json)
         code = print_json(&b);
+    else if (b.count && b.rows[0].time_ratio > 0)
+        print_products(cli, &b);
     else
         print_table(cli, &b);
     sg_bench_end(&b);
@@ -95,19 +134,20 @@ static int run(sg_cli *cli)
 
 static const sg_flag flags[] = {
     {"shape", 0, "NAME", "bibtex|delicious|eurlexev", "one shape only (step, predict)"},
-    {"only", 0, "TEXT", NULL, "rows whose name holds this text (ops)"},
+    {"only", 0, "TEXT", NULL, "rows whose name holds this text (ops, hvp)"},
     {"profile", 0, NULL, NULL, "where the time of each row goes, by kernel, on standard error"},
     {"time", 0, "MS", NULL, "milliseconds for each row (500)"},
     {0}};
 
 const sg_verb sg_verb_bench = {
     .name = "bench",
-    .arguments = "step|predict|ops",
-    .summary = "time the training step, prediction or single operators",
+    .arguments = "step|predict|ops|hvp",
+    .summary = "time the training step, prediction, single operators or Hessian products",
     .description =
         "step: one SEAL-NCE training step (32 rows, 20 candidates, two layers of 400, Adam) on synthetic rows of the "
         "shapes\n"
         "of three data sets, with sparse and with dense input. predict: 4096 rows at once. ops: single operators.\n"
+        "hvp: gradient and exact Hessian product of a transformer encoder and of a task loss, with planned memory.\n"
         "Each row tells time (median, least, most), work, and the fraction of the machine's measured peak it reaches.\n"
         "No files are needed.",
     .takes = SG_TAKES_CONFIG,
