@@ -13,6 +13,11 @@ void sg_hvp(sg_value loss, const sg_value *x, const sg_value *v, int32_t n, sg_v
         sg_graph_fail(loss.graph, SG_E_MEMORY, loss, "out of memory in sg_hvp");
     if (!grad)
         return;
+    /* The tangents of the loss are part of those of its gradient. Made before the gradient, they stand where a plan can
+     * compute them together with the values they belong to, instead of behind the whole backward pass. */
+    sg_value slope;
+    if (mode == SG_HVP_FORWARD_OVER_REVERSE)
+        sg_jvp(&loss, 1, x, v, n, &slope);
     sg_grad(loss, x, n, grad);
     if (mode == SG_HVP_FORWARD_OVER_REVERSE)
         sg_jvp(grad, n, x, v, n, hv);

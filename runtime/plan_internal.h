@@ -165,6 +165,8 @@ bool sg_spec_supported(sg_session *session, sg_graph *graph, const sg_node *node
 
 /* schedule.c: the frame of a graph and of the loop bodies in it: steps in order, kernels prepared. */
 sg_status sg_frame_make(sg_plan *plan, sg_graph *graph, const int32_t *root, int32_t n, sg_frame **out, sg_error *err);
+/* Put the frame's steps in an order that needs less memory, if there is one (order.c). */
+sg_status sg_frame_order(sg_plan *plan, sg_frame *frame, sg_error *err);
 
 /* A place that outlives a run or iteration: a store entry, or the state of a loop. */
 typedef struct sg_slot {

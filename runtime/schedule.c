@@ -66,8 +66,8 @@ static int32_t count_steps(const sg_frame *frame)
     return n;
 }
 
-/* The nodes stand in a topological order already. It is kept: builders tend to use what they have just made, and equal
- * graphs then give equal plans. */
+/* The nodes stand in a topological order already: builders tend to use what they have just made. It is left where another
+ * one, found from the graph alone, needs clearly less memory. Equal graphs give equal plans. */
 sg_status sg_frame_make(sg_plan *plan, sg_graph *graph, const int32_t *root, int32_t n, sg_frame **out, sg_error *err)
 {
     sg_frame *frame = sg_plan_take(plan, 1, sizeof *frame);
@@ -93,5 +93,5 @@ sg_status sg_frame_make(sg_plan *plan, sg_graph *graph, const int32_t *root, int
         if (frame->live[i] && runs(node)) /* counted first: a failed step has a kernel to release */
             SG_TRY(make_step(plan, graph, node, &frame->step[frame->n_steps++], err));
     }
-    return SG_OK;
+    return sg_frame_order(plan, frame, err);
 }
