@@ -3,6 +3,7 @@
 #include "runtime/cpu/fuse_internal.h"
 
 #include "ops/ops.h"
+#include "runtime/cpu/matmul_internal.h"
 #include "runtime/cpu/update_internal.h"
 
 #define SG_OP(name) extern const sg_op sg_op_##name;
@@ -48,6 +49,35 @@ typedef struct body_builder {
     sg_value *inner; /* of each value of the old graph: itself in the body */
 } body_builder;
 
+/* Does the node run in a body? One node gains from it if it reads numbers or views that else would be written to memory. */
+static bool worth_a_body(const sg_fuse_plan *p, const sg_node *node)
+{
+    int32_t g = p->group[node->index];
+    bool reads_free = false, reads_memory = false;
+    for (int32_t k = 0; k < node->n_in; k++) {
+        if (!sg_fuse_reads(node, k))
+            continue;
+        const sg_node *from = sg_node_of(sg_value_at(p->graph, node->in[k]));
+        bool scalar = sg_shape_count(sg_shape_of(sg_value_at(p->graph, node->in[k]))) == 1;
+        reads_free |= !scalar && (p->role[from->index] == SG_FUSE_NUMBER || p->role[from->index] == SG_FUSE_VIEW);
+        reads_memory |= p->role[from->index] != SG_FUSE_NUMBER;
+    }
+    return p->groups[g].count > 1 || (reads_free && reads_memory);
+}
+
+/* The slope of an activation is wanted by the backward pass, the tangents and the derivative of both, far apart. It takes
+ * less time to compute again from its argument, which is in memory for other readers, than to write and read, and no
+ * memory: chains that read it get a copy of the node. Other readers, and its own chain, see the node itself. */
+static bool computed_again(const sg_fuse_plan *p, int32_t value)
+{
+    const sg_node *node = sg_node_of(sg_value_at(p->graph, value));
+    if (node->op != &sg_op_gelu_derivative || p->group[node->index] < 0 || p->root[value])
+        return false;
+    const sg_node *from = sg_node_of(sg_value_at(p->graph, node->in[0]));
+    return p->role[from->index] != SG_FUSE_NUMBER && p->role[from->index] != SG_FUSE_VIEW &&
+           p->group[from->index] != p->group[node->index];
+}
+
 static sg_value operand(body_builder *b, int32_t value);
 
 static sg_value copy_into_body(body_builder *b, const sg_node *node)
@@ -71,7 +101,7 @@ static sg_value operand(body_builder *b, int32_t value)
         double number = node->op == &sg_op_constant ? node->attr[0].reals[0] : node->attr[0].f;
         v = sg_constant(b->body, sg_dtype_of(sg_value_at(p->graph, value)), *sg_shape_of(sg_value_at(p->graph, value)),
                         &number, 1);
-    } else if (p->role[node->index] == SG_FUSE_VIEW) {
+    } else if (p->role[node->index] == SG_FUSE_VIEW || computed_again(p, value)) {
         v = copy_into_body(b, node);
     } else {
         v = sg_capture(b->body, sg_value_at(b->to, p->image[value]));
@@ -83,9 +113,13 @@ static bool leaves_group(const sg_fuse_plan *p, int32_t value, int32_t group)
 {
     if (p->root[value])
         return true;
-    for (int32_t i = p->use_at[value]; i < p->use_at[value + 1]; i++)
-        if (p->group[p->use[i]] != group)
+    bool again = computed_again(p, value);
+    for (int32_t i = p->use_at[value]; i < p->use_at[value + 1]; i++) {
+        int32_t reader = p->use[i];
+        if (p->group[reader] != group &&
+            !(again && p->group[reader] >= 0 && worth_a_body(p, sg_node_at(p->graph, reader))))
             return true;
+    }
     return false;
 }
 
@@ -149,22 +183,6 @@ static void build_group(const sg_fuse_plan *p, sg_graph *to, const sg_node *last
 
 /* ---- the rewrite */
 
-/* One node gains from a body of its own if it reads numbers or views that else would be written to memory. */
-static bool worth_a_body(const sg_fuse_plan *p, const sg_node *node)
-{
-    int32_t g = p->group[node->index];
-    bool reads_free = false, reads_memory = false;
-    for (int32_t k = 0; k < node->n_in; k++) {
-        if (!sg_fuse_reads(node, k))
-            continue;
-        const sg_node *from = sg_node_of(sg_value_at(p->graph, node->in[k]));
-        bool scalar = sg_shape_count(sg_shape_of(sg_value_at(p->graph, node->in[k]))) == 1;
-        reads_free |= !scalar && (p->role[from->index] == SG_FUSE_NUMBER || p->role[from->index] == SG_FUSE_VIEW);
-        reads_memory |= p->role[from->index] != SG_FUSE_NUMBER;
-    }
-    return p->groups[g].count > 1 || (reads_free && reads_memory);
-}
-
 static void shape_models(const sg_fuse_plan *p, sg_graph *to, const sg_node *node, sg_value *out)
 {
     for (int32_t k = 0; k < node->n_out; k++)
@@ -222,17 +240,24 @@ static sg_status fuse_chains(sg_graph *from, sg_graph *to, sg_error *err)
     return status;
 }
 
+typedef sg_status (*pass)(sg_graph *from, sg_graph *to, sg_error *err);
+
+/* Products with one column first: some are none. Sums of products before chains, which would take the sum in; updates after,
+ * which read what chains leave. */
 sg_status sg_cpu_fuse(sg_graph *from, sg_graph *to, sg_error *err)
 {
-    sg_graph *simple = sg_graph_new(), *chained = sg_graph_new();
-    sg_status status = simple && chained ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory fusing nodes");
-    if (status == SG_OK)
-        status = sg_cpu_simplify(from, simple, err);
-    if (status == SG_OK)
-        status = fuse_chains(simple, chained, err);
-    if (status == SG_OK)
-        status = sg_cpu_join_updates(chained, to, err);
-    sg_graph_free(simple);
-    sg_graph_free(chained);
+    static const pass passes[] = {sg_cpu_simplify, sg_cpu_join_products, fuse_chains, sg_cpu_join_updates};
+    enum { PASSES = sizeof passes / sizeof passes[0] };
+    sg_graph *now = from;
+    sg_status status = SG_OK;
+    for (int i = 0; i < PASSES && status == SG_OK; i++) {
+        sg_graph *next = i == PASSES - 1 ? to : sg_graph_new();
+        status = next ? passes[i](now, next, err) : sg_fail(err, SG_E_MEMORY, "out of memory fusing nodes");
+        if (now != from)
+            sg_graph_free(now);
+        now = next;
+    }
+    if (now && now != from && now != to)
+        sg_graph_free(now);
     return status;
 }

@@ -1,11 +1,12 @@
 /* kernel_table.c - which kernel computes which op. Each file of kernels exports one NULL-ended table. */
 #include "runtime/cpu/cpu_kernels.h"
+#include "runtime/cpu/matmul_internal.h"
 #include "runtime/cpu/update_internal.h"
 
 /* clang-format off */
 static const sg_cpu_kernel *const tables[] = {
     sg_cpu_fused_kernels,
-    sg_cpu_matmul_kernels,
+    sg_cpu_matmul_kernels, sg_cpu_matmul_sum_kernels,
     sg_cpu_csr_kernels,
     sg_cpu_reduce_kernels,
     sg_cpu_along_kernels,

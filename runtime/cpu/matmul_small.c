@@ -5,8 +5,6 @@
 #include "runtime/cpu/matmul_internal.h"
 #include "runtime/cpu/row_kernels_internal.h"
 
-/* Multiply-adds of one matrix up to which row kernels are faster, by measurement. */
-#define SMALL 4096
 /* Below this many multiply-adds a second thread costs more than it saves. */
 #define SERIAL_WORK 16384
 
@@ -30,7 +28,8 @@ bool sg_matmul_is_small(const sg_kernel_spec *spec)
     sg_matmul_problem p = sg_matmul_describe(spec);
     if (p.m == 0 || p.n == 0 || p.k == 0 || p.batch == 0)
         return false;
-    bool tiny = p.m <= SMALL && p.n <= SMALL && p.k <= SMALL && p.m * p.n <= SMALL && p.m * p.n * p.k <= SMALL;
+    bool tiny = p.m <= SG_MATMUL_SMALL && p.n <= SG_MATMUL_SMALL && p.k <= SG_MATMUL_SMALL &&
+                p.m * p.n <= SG_MATMUL_SMALL && p.m * p.n * p.k <= SG_MATMUL_SMALL;
     return tiny || (p.n == 1 && !p.a_transposed) || (p.m == 1 && !p.a_transposed && !p.b_transposed);
 }
 

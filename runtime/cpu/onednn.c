@@ -30,6 +30,18 @@ static dnnl_status_t describe(dnnl_memory_desc_t *out, int64_t rows, int64_t col
     return dnnl_memory_desc_create_with_strides(out, 2, dims, dnnl_f32, strides);
 }
 
+static dnnl_status_t add_to_result(dnnl_primitive_attr_t attr)
+{
+    dnnl_post_ops_t after = NULL;
+    dnnl_status_t status = dnnl_post_ops_create(&after);
+    if (status == dnnl_success)
+        status = dnnl_post_ops_append_sum(after, 1, 0, dnnl_data_type_undef);
+    if (status == dnnl_success)
+        status = dnnl_primitive_attr_set_post_ops(attr, after);
+    dnnl_post_ops_destroy(after);
+    return status;
+}
+
 static dnnl_status_t strict_attributes(dnnl_primitive_attr_t *out)
 {
     dnnl_status_t status = dnnl_primitive_attr_create(out);
@@ -57,11 +69,13 @@ static dnnl_status_t make_slot(sg_onednn_gemm *gemm, int32_t thread, const_dnnl_
 }
 
 static dnnl_status_t make_primitive(sg_onednn_gemm *gemm, const_dnnl_memory_desc_t a, const_dnnl_memory_desc_t b,
-                                    const_dnnl_memory_desc_t c)
+                                    const_dnnl_memory_desc_t c, bool add)
 {
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t desc = NULL;
     dnnl_status_t status = strict_attributes(&attr);
+    if (status == dnnl_success && add)
+        status = add_to_result(attr);
     if (status == dnnl_success)
         status = dnnl_matmul_primitive_desc_create(&desc, gemm->engine, a, b, NULL, c, attr);
     if (status == dnnl_success)
@@ -91,7 +105,7 @@ static dnnl_status_t make_gemm(sg_onednn_gemm *gemm, const sg_gemm_shape *s)
     if (status == dnnl_success) {
         int limit = omp_get_max_threads();
         omp_set_num_threads(1);
-        status = make_primitive(gemm, a, b, c);
+        status = make_primitive(gemm, a, b, c, s->add);
         omp_set_num_threads(limit);
     }
     dnnl_memory_desc_destroy(a);

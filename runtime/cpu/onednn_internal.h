@@ -4,13 +4,14 @@
 
 #include "graph/graph.h"
 
-/* c [m, n] = a [m, k] b [k, n] in strict f32. Operands are given by element strides: a transposed operand swaps its two,
+/* c [m, n] = a [m, k] b [k, n] in strict f32, or added to c. Operands are given by element strides: a transposed operand swaps its two,
  * nothing is copied. One of each operand's strides must be 1. */
 typedef struct sg_gemm_shape {
     int64_t m, n, k;
     int64_t a_row, a_col;
     int64_t b_row, b_col;
     int64_t c_row;
+    bool add;
 } sg_gemm_shape;
 
 /* A primitive that runs on the calling thread, usable by `threads` threads at once. */
