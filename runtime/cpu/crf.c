@@ -8,9 +8,11 @@
  * A tangent moves forward by  talpha_t[j] = te_t[j] + sum_i p_t(i|j) u_ij,  u_ij = talpha_{t-1}[i] + ttrans[i, j], and the
  * probabilities by  tp = p (u - sum p u);  the product rule gives the tangent of the reverse recursion.
  *
- * Without tangents the exponentials of the transitions are taken once, W[i, j] = exp(trans[i, j] - m_j) with m_j the largest of
+ * The exponentials of the transitions are taken once, W[i, j] = exp(trans[i, j] - m_j) with m_j the largest of
  * column j, and those of alpha once a step: with x_i = exp(alpha_{t-1}[i] - max alpha) a step is the product s = x' W, and its
- * reverse another, since p_t(i|j) = x_i W[i, j] / s_j. Where s_j is so small that terms may have been lost below 2^-126 (tags that
+ * reverse another, since p_t(i|j) = x_i W[i, j] / s_j. With V = W ttrans, element by element, tangents are products too:
+ *     sum p u = (x tu)' W + x' V over s     with tu = talpha_{t-1} less its first element, which sum p (u - sum p u) does not see.
+ * Where s_j is so small that terms may have been lost below 2^-126 (tags that
  * are nearly impossible together), the sum is taken again from the logarithms.
  *
  * Rows of the batch are independent. Sums over rows (transitions, start, end) are taken in chunks of CHUNK rows, then over
@@ -50,6 +52,7 @@ typedef struct job {
     const sg_row_kernels *rows;
     const sg_tile_kernels *tiles;
     const float *weights, *weights_t, *top; /* W [from, pad], W' [to, pad], m [to] */
+    const float *moved, *moved_t;           /* V and V', or NULL */
     const float *transposed, *ttransposed;  /* [to, from] */
     float *scratch, *sums;
 } job;
@@ -57,10 +60,11 @@ typedef struct job {
 /* One row of the batch and the scratch it works in, each of `pad` elements but talpha. */
 typedef struct row {
     int64_t b, length;
-    float *p, *u, *a, *next_a, *ta, *next_ta, *x, *s;
+    float *p, *u, *a, *next_a, *ta, *next_ta, *x, *s, *y, *mean, *q;
     float *talpha;        /* [steps, tags] */
     float *dtransitions;  /* [to, from], of the chunk */
     float *dweights;      /* the same over W, [from, pad] */
+    float *dmoved;        /* and over V */
     float *dstart, *dend; /* of the chunk */
 } row;
 
@@ -74,13 +78,14 @@ static row row_at(const job *j, int64_t b, int32_t thread)
     const int32_t *lengths = c->p.lengths < 0 ? NULL : j->l->in[c->p.lengths];
     row r = {.b = b, .length = lengths ? lengths[b] : c->steps};
     float *s = j->scratch + (size_t)thread * c->scratch;
-    float **const parts[] = {&r.p, &r.u, &r.a, &r.next_a, &r.ta, &r.next_ta, &r.x, &r.s};
+    float **const parts[] = {&r.p, &r.u, &r.a, &r.next_a, &r.ta, &r.next_ta, &r.x, &r.s, &r.y, &r.mean, &r.q};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++, s += c->pad)
         *parts[i] = s;
     r.talpha = s;
     r.dtransitions = j->sums + (size_t)(b / CHUNK) * c->sums;
     r.dweights = r.dtransitions + c->tags * c->tags;
-    r.dstart = r.dweights + c->tags * c->pad;
+    r.dmoved = r.dweights + c->tags * c->pad;
+    r.dstart = r.dmoved + c->tags * c->pad;
     r.dend = r.dstart + c->tags;
     return r;
 }
@@ -130,10 +135,22 @@ static void step_sums(const job *j, const row *r, const float *alpha, float shif
     j->tiles->gemm(1, c->pad, c->tags, r->x, 0, 1, j->weights, c->pad, r->s, c->pad, false);
 }
 
+/* Is column k's sum s good enough to divide by? */
+static bool is_safe(const row *r, int64_t k) { return r->s[k] > SAFE_SUM && r->s[k] < INFINITY; }
+
+/* step_sums of a row of alpha, or false where its maximum is not finite. */
+static bool begin_step(const job *j, const row *r, const float *alpha)
+{
+    float top = j->rows->max(j->c->tags, alpha);
+    if (isfinite(top))
+        step_sums(j, r, alpha, top);
+    return isfinite(top);
+}
+
 /* The logarithm of column k's sum, after step_sums of the shifted alpha in r->a. */
 static double column_sum(const job *j, const row *r, int64_t k)
 {
-    if (r->s[k] > SAFE_SUM && r->s[k] < INFINITY)
+    if (is_safe(r, k))
         return j->top[k] + logf(r->s[k]);
     return logsumexp_of_sum(j, r->a, j->transposed + k * j->c->tags, r->next_a);
 }
@@ -182,26 +199,47 @@ static void tangent_before(const job *j, const float *talpha, int64_t k, float *
         u[i] = talpha[i] + (j->ttransposed ? j->ttransposed[k * n + i] : 0);
 }
 
+/* After step_sums: y = x tu and mean = sum p u less talpha[0], for the safe columns. */
+static void step_means(const job *j, const row *r, const float *talpha)
+{
+    const crf *c = j->c;
+    for (int64_t i = 0; i < c->tags; i++)
+        r->y[i] = r->x[i] * (talpha[i] - talpha[0]);
+    j->tiles->gemm(1, c->pad, c->tags, r->y, 0, 1, j->weights, c->pad, r->mean, c->pad, false);
+    if (j->moved)
+        j->tiles->gemm(1, c->pad, c->tags, r->x, 0, 1, j->moved, c->pad, r->mean, c->pad, true);
+    for (int64_t k = 0; k < c->tags; k++)
+        r->mean[k] /= r->s[k];
+}
+
+/* sum p u for column k, from the logarithms. */
+static float direct_mean(const job *j, const row *r, const float *alpha, const float *talpha, int64_t k)
+{
+    softmax_of_sum(j, alpha, j->transposed + k * j->c->tags, r->p);
+    tangent_before(j, talpha, k, r->u);
+    return j->rows->dot(j->c->tags, r->p, r->u);
+}
+
 /* All tangents of alpha of the row into talpha [steps, tags]. */
 static void forward_row(const job *j, const row *r, float *talpha)
 {
     const crf *c = j->c;
     int64_t n = c->tags, first = r->b * c->steps * n;
     const float *alpha = input(j, c->p.alpha) + first, *te = input(j, c->p.te);
-    for (int64_t t = 0; t < c->steps; t++) {
+    for (int64_t t = 0; t < c->steps; t++, alpha += n) {
         float *now = talpha + t * n, *before = now - n;
+        if (t > 0 && t >= r->length) {
+            memcpy(now, before, (size_t)n * sizeof *now);
+            continue;
+        }
+        bool finite = t > 0 && begin_step(j, r, alpha - n);
+        if (finite)
+            step_means(j, r, before);
         for (int64_t k = 0; k < n; k++) {
-            if (t > 0 && t >= r->length) {
-                now[k] = before[k];
-                continue;
-            }
-            now[k] =
-                at_or_zero(te ? te + first : NULL, t * n + k) + (t == 0 ? at_or_zero(input(j, c->p.tstart), k) : 0);
-            if (t == 0)
-                continue;
-            softmax_of_sum(j, alpha + (t - 1) * n, j->transposed + k * n, r->p);
-            tangent_before(j, before, k, r->u);
-            now[k] += j->rows->dot(n, r->p, r->u);
+            float arrival = t == 0                    ? at_or_zero(input(j, c->p.tstart), k)
+                            : finite && is_safe(r, k) ? before[0] + r->mean[k]
+                                                      : direct_mean(j, r, alpha - n, before, k);
+            now[k] = at_or_zero(te ? te + first : NULL, t * n + k) + arrival;
         }
     }
 }
@@ -278,26 +316,42 @@ static void pull_back(const job *j, const row *r, int64_t t, int64_t k)
     }
 }
 
-/* The step before t for all tags, through W where that is safe. */
+/* The step before t for all tags, through W where that is safe: u = a / s, and q = ta / s - u mean. */
 static void pull_back_all(const job *j, const row *r, int64_t t)
 {
     const crf *c = j->c;
-    const float *alpha = input(j, c->p.alpha) + (r->b * c->steps + t - 1) * c->tags;
-    float top = j->rows->max(c->tags, alpha);
-    step_sums(j, r, alpha, isfinite(top) ? top : 0);
-    memset(r->u, 0, (size_t)c->pad * sizeof *r->u);
-    for (int64_t k = 0; k < c->tags; k++) {
-        if (isfinite(top) && r->s[k] > SAFE_SUM && r->s[k] < INFINITY)
-            r->u[k] = r->a[k] / r->s[k];
-        else
+    int64_t n = c->tags, pad = c->pad;
+    bool finite = begin_step(j, r, input(j, c->p.alpha) + (r->b * c->steps + t - 1) * n);
+    if (finite && c->forward)
+        step_means(j, r, r->talpha + (t - 1) * n);
+    for (int64_t k = 0; k < n; k++)
+        if (!finite || !is_safe(r, k))
             pull_back(j, r, t, k);
-    }
-    if (!isfinite(top))
+    if (!finite)
         return;
-    j->tiles->gemm(c->tags, c->pad, 1, r->x, 1, 0, r->u, c->pad, r->dweights, c->pad, true);
-    j->tiles->gemm(1, c->pad, c->tags, r->u, 0, 1, j->weights_t, c->pad, r->p, c->pad, false);
-    for (int64_t i = 0; i < c->tags; i++)
+    memset(r->u, 0, (size_t)pad * sizeof *r->u);
+    memset(r->q, 0, (size_t)pad * sizeof *r->q);
+    for (int64_t k = 0; k < n; k++)
+        if (is_safe(r, k)) {
+            r->u[k] = r->a[k] / r->s[k];
+            r->q[k] = c->forward ? r->ta[k] / r->s[k] - r->u[k] * r->mean[k] : 0;
+        }
+    j->tiles->gemm(1, pad, n, r->u, 0, 1, j->weights_t, pad, r->p, pad, false);
+    for (int64_t i = 0; i < n; i++)
         r->next_a[i] += r->x[i] * r->p[i];
+    j->tiles->gemm(n, pad, 1, c->forward ? r->y : r->x, 1, 0, r->u, pad, r->dweights, pad, true);
+    if (!c->forward)
+        return;
+    for (int64_t i = 0; i < n; i++)
+        r->next_ta[i] += r->y[i] * r->p[i];
+    j->tiles->gemm(1, pad, n, r->q, 0, 1, j->weights_t, pad, r->p, pad, false);
+    if (j->moved)
+        j->tiles->gemm(1, pad, n, r->u, 0, 1, j->moved_t, pad, r->p, pad, true);
+    for (int64_t i = 0; i < n; i++)
+        r->next_ta[i] += r->x[i] * r->p[i];
+    j->tiles->gemm(n, pad, 1, r->x, 1, 0, r->q, pad, r->dweights, pad, true);
+    if (j->moved)
+        j->tiles->gemm(n, pad, 1, r->x, 1, 0, r->u, pad, r->dmoved, pad, true);
 }
 
 static void swap(float **a, float **b)
@@ -327,10 +381,7 @@ static void reverse_row(const job *j, row *r)
             break;
         memset(r->next_a, 0, (size_t)n * sizeof *r->next_a);
         memset(r->next_ta, 0, (size_t)n * sizeof *r->next_ta);
-        for (int64_t k = 0; k < n && c->forward; k++)
-            pull_back(j, r, t, k);
-        if (!c->forward)
-            pull_back_all(j, r, t);
+        pull_back_all(j, r, t);
         swap(&r->a, &r->next_a);
         swap(&r->ta, &r->next_ta);
     }
@@ -358,14 +409,21 @@ static float total(const job *j, int64_t i)
     return sum;
 }
 
+/* The sum over all pairs of steps for a transition. */
+static float total_transition(const job *j, int64_t from, int64_t to)
+{
+    int64_t n = j->c->tags, weights = n * n, at = from * j->c->pad + to;
+    float sum = total(j, to * n + from) + total(j, weights + at) * j->weights[at];
+    return j->moved ? sum + total(j, weights + n * j->c->pad + at) * j->moved[at] : sum;
+}
+
 static void leave_sums(const job *j)
 {
     const crf *c = j->c;
-    int64_t n = c->tags, weights = n * n, start = weights + n * c->pad;
+    int64_t n = c->tags, start = n * n + 2 * n * c->pad;
     for (int64_t from = 0; from < n; from++) {
         for (int64_t to = 0; to < n && c->p.dtransitions >= 0; to++)
-            ((float *)j->l->out[c->p.dtransitions])[from * n + to] =
-                total(j, to * n + from) + total(j, weights + from * c->pad + to) * j->weights[from * c->pad + to];
+            ((float *)j->l->out[c->p.dtransitions])[from * n + to] = total_transition(j, from, to);
         if (c->p.dstart >= 0)
             ((float *)j->l->out[c->p.dstart])[from] = total(j, start + from);
         if (c->p.dend >= 0)
@@ -401,6 +459,20 @@ static void take_exponentials(job *j, float *weights, float *weights_t, float *t
     j->top = top;
 }
 
+/* V and its transpose. */
+static void take_moved(job *j, float *moved, float *moved_t)
+{
+    int64_t n = j->c->tags, pad = j->c->pad;
+    memset(moved, 0, (size_t)(n * pad) * sizeof *moved);
+    memset(moved_t, 0, (size_t)(n * pad) * sizeof *moved);
+    for (int64_t to = 0; to < n; to++)
+        for (int64_t from = 0; from < n; from++)
+            moved[from * pad + to] = moved_t[to * pad + from] =
+                j->weights_t[to * pad + from] * j->ttransposed[to * n + from];
+    j->moved = moved;
+    j->moved_t = moved_t;
+}
+
 static bool launch(const sg_launch *l, sg_error *err)
 {
     const crf *c = l->state;
@@ -413,7 +485,10 @@ static bool launch(const sg_launch *l, sg_error *err)
     if (c->p.ttransitions >= 0)
         j.ttransposed = transpose(l->in[c->p.ttransitions], c->tags, work + square);
     take_exponentials(&j, work + 2 * square, work + 2 * square + padded, work + 2 * square + 2 * padded);
-    j.sums = work + 2 * square + 2 * padded + c->pad;
+    float *moved = work + 2 * square + 2 * padded + c->pad;
+    if (j.ttransposed)
+        take_moved(&j, moved, moved + padded);
+    j.sums = moved + 2 * padded;
     j.scratch = j.sums + (size_t)chunks * c->sums;
     if (c->reverse) {
         sg_cpu_parallel(l->threads, chunks, run_reverse, &j);
@@ -490,10 +565,10 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     c->reverse = op == &sg_op_crf_log_partition_vjp || op == &sg_op_crf_log_partition_vjp_jvp;
     c->forward = op == &sg_op_crf_log_partition_jvp || op == &sg_op_crf_log_partition_vjp_jvp;
     size_t tags = (size_t)c->tags, pad = (size_t)c->pad, chunks = ((size_t)c->batch + CHUNK - 1) / CHUNK;
-    c->scratch = sg_cpu_line((8 * pad + (size_t)c->steps * tags) * sizeof(float)) / sizeof(float);
-    c->sums = c->reverse ? sg_cpu_line((tags * tags + tags * pad + 2 * tags) * sizeof(float)) / sizeof(float) : 0;
+    c->scratch = sg_cpu_line((11 * pad + (size_t)c->steps * tags) * sizeof(float)) / sizeof(float);
+    c->sums = c->reverse ? sg_cpu_line((tags * tags + 2 * tags * pad + 2 * tags) * sizeof(float)) / sizeof(float) : 0;
     *out = (sg_kernel){.name = op->name, .launch = launch, .state = c, .release = sg_free};
-    out->workspace = (2 * tags * tags + 2 * tags * pad + pad + chunks * c->sums + c->scratch * (size_t)spec->threads) *
+    out->workspace = (2 * tags * tags + 4 * tags * pad + pad + chunks * c->sums + c->scratch * (size_t)spec->threads) *
                      sizeof(float);
     return SG_OK;
 }
