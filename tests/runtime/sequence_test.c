@@ -133,7 +133,7 @@ static void run(problem *p, const char *backend, int32_t threads, double **out)
     assert_true(graph_run(p->graph, NULL, backend, threads, names, p->feed, p->n_in, out));
 }
 
-static void compare(problem *p)
+static void compare_within(problem *p, double tolerance)
 {
     double *want[RESULTS], *got[RESULTS], *again[RESULTS];
     int32_t n = sg_result_count(p->graph);
@@ -143,7 +143,7 @@ static void compare(problem *p)
     run(p, "cpu", 2, again);
     for (int32_t k = 0; k < n; k++) {
         int64_t count = sg_shape_count(sg_shape_of(sg_result_value(p->graph, k)));
-        assert_tensor_close(got[k], want[k], count, 0, 2e-5 * tensor_scale(want[k], count),
+        assert_tensor_close(got[k], want[k], count, 0, tolerance * tensor_scale(want[k], count),
                             sg_result_name(p->graph, k));
         assert_memory_equal(got[k], again[k], (size_t)count * sizeof(double));
         test_free(want[k]);
@@ -152,6 +152,8 @@ static void compare(problem *p)
     }
     close_problem(p);
 }
+
+static void compare(problem *p) { compare_within(p, 2e-5); }
 
 /* ------------------------------------------------------------------------------------------------------------ lstm */
 
@@ -254,7 +256,7 @@ static void crf_far_apart(void **state)
     problem p = make_crf(5, 4, 6, true, false, 15);
     for (int32_t i = 0; i < 36; i++)
         p.feed[1][i] *= 120;
-    compare(&p);
+    compare_within(&p, 2e-4); /* log Z and with it the cotangent are in the hundreds, and so is their rounding */
 }
 
 /* Posteriors of a row sum to 1 at each of its steps and are 0 behind. */
