@@ -1,6 +1,6 @@
 #!/bin/sh
 # The SEAL-NCE step and prediction here, in JAX and in PyTorch, one after the other on the same machine with two threads; without
-# arguments also single operators in PyTorch and here (ops.sh).
+# arguments also Hessian products in JAX and here (hvp.sh) and single operators in PyTorch and here (ops.sh).
 #   run.sh [SHAPE...]     bibtex, delicious, eurlexev; all three without arguments
 # Packages go into build/venv on the first run; PYTHON names another interpreter that has jax and optax.
 set -eu
@@ -50,6 +50,9 @@ for what in step predict; do
     $two build/sealgraph bench $what $only --threads 2 --json >"$out/$what.json"
 done
 "$PYTHON" benchmarks/peers/compare.py "$out/step.json" "$out/predict.json" jax="$out/jax.json" torch="$out/torch.json"
+if [ $# -eq 0 ] && [ -s "$out/jax.json" ]; then
+    PYTHON="$PYTHON" sh benchmarks/peers/hvp.sh
+fi
 if [ $# -eq 0 ] && [ -s "$out/torch.json" ]; then
     PYTHON="$PYTHON" sh benchmarks/peers/ops.sh
 fi
