@@ -238,7 +238,7 @@ static sg_value matrices(const term *t, const parts *p, const char *side, int32_
 /* t with an axis, of size 1 if need be, for each of the letters. */
 static sg_value spread(const term *t, const char *letters, int32_t rank)
 {
-    char own[SG_MAX_RANK];
+    char own[SG_MAX_RANK] = {0};
     int64_t missing[SG_MAX_RANK];
     int32_t n_own = 0, n_missing = 0;
     for (int32_t i = 0; i < rank; i++) {

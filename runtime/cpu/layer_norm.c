@@ -161,7 +161,7 @@ static void run_chunks(void *arg, int64_t begin, int64_t end, int32_t thread)
     const job *j = arg;
     const layer_norm *s = j->s;
     for (int64_t c = begin; c < end; c++) {
-        for (int which = TO_GAMMA; which <= TO_BETA && sums_rows(s); which++)
+        for (int which = TO_GAMMA; which <= TO_BETA && sums_rows(s) && s->n > 0; which++)
             memset(sum_of(j, which, c), 0, (size_t)s->n * sizeof(float));
         int64_t last = (c + 1) * s->chunk < s->rows ? (c + 1) * s->chunk : s->rows;
         for (int64_t r = c * s->chunk; r < last; r++)
