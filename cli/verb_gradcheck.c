@@ -107,7 +107,7 @@ static sg_status check_parameters(problem *p, const sg_gradcheck_options *option
     if (status == SG_OK && n > MOST_PARAMETERS)
         status = sg_fail(err, SG_E_UNSUPPORTED, "gradcheck takes at most %d parameters", MOST_PARAMETERS);
     for (int32_t i = 0; status == SG_OK && i < n; i++) {
-        const sg_entry *entry = sg_store_at(p->store, sg_entry_of(x[i]));
+        const sg_entry *entry = sg_store_peek(p->store, sg_entry_of(x[i]));
         int64_t count = sg_shape_count(&entry->shape);
         at[i] = sg_calloc(count, sizeof *at[i]);
         status =

@@ -139,7 +139,7 @@ static int summary(const sg_cli *cli, const drawing *d)
     }
     json_t *entries = json_array();
     for (int32_t i = 0; i < sg_store_count(d->store); i++) {
-        const sg_entry *entry = sg_store_at(d->store, i);
+        const sg_entry *entry = sg_store_peek(d->store, i);
         json_array_append_new(entries,
                               json_pack("{s:s,s:I,s:b}", "name", entry->name, "elements",
                                         (json_int_t)sg_shape_count(&entry->shape), "trainable", entry->trainable));

@@ -8,7 +8,7 @@ static int64_t parameter_count(const sg_store *store)
 {
     int64_t total = 0;
     for (int32_t i = 0; i < sg_store_count(store); i++) {
-        const sg_entry *entry = sg_store_at((sg_store *)store, i);
+        const sg_entry *entry = sg_store_peek(store, i);
         if (entry->trainable)
             total += sg_shape_count(&entry->shape);
     }
@@ -28,7 +28,7 @@ static json_t *document_of(const sg_trained *t)
     const sg_model *m = t->model;
     json_t *tensors = json_array(), *labels = json_array(), *provenance = json_object(), *results = json_array();
     for (int32_t i = 0; i < sg_store_count(m->store); i++) {
-        const sg_entry *entry = sg_store_at(m->store, i);
+        const sg_entry *entry = sg_store_peek(m->store, i);
         json_array_append_new(tensors, json_pack("{s:s,s:s,s:o}", "name", entry->name, "dtype",
                                                  sg_dtype_name(entry->dtype), "shape", shape_document(&entry->shape)));
     }
@@ -66,7 +66,7 @@ static void print_text(const sg_cli *cli, const sg_trained *t)
     }
     sg_table *table = sg_table_new("tensor|dtype|shape");
     for (int32_t i = 0; i < sg_store_count(m->store); i++) {
-        const sg_entry *entry = sg_store_at(m->store, i);
+        const sg_entry *entry = sg_store_peek(m->store, i);
         sg_table_cell(table, "%s", entry->name);
         sg_table_cell(table, "%s", sg_dtype_name(entry->dtype));
         sg_table_cell(table, "%s", sg_shape_format(&entry->shape, shape, sizeof shape));

@@ -18,6 +18,8 @@ static int run(sg_cli *cli)
     printf("backends      %s\ninstructions  %s\ncompiler      %s\n", sg_backend_names(), sg_cpu_isa(), __VERSION__);
     if (store && sg_session_new(&session, store, &options, &err) == SG_OK)
         printf("session       %s\n", sg_session_describe(session));
+    char module[512];
+    printf("cuda module   %s\n", sg_module_describe("cuda", module, sizeof module));
     sg_session_free(session);
     sg_store_free(store);
     return SG_EXIT_OK;

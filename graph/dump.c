@@ -63,7 +63,7 @@ static void print_graph(const sg_graph *g, int depth, FILE *out)
         fprintf(out, "%*sresult %s = %%%d\n", depth * 4, "", g->results[i].name, g->results[i].id);
     for (int32_t i = 0; i < g->n_versions; i++)
         if (g->versions[i].current != g->versions[i].start)
-            fprintf(out, "%*s%s <- %%%d\n", depth * 4, "", sg_store_at(sg_graph_store(g), g->versions[i].entry)->name,
+            fprintf(out, "%*s%s <- %%%d\n", depth * 4, "", sg_store_peek(sg_graph_store(g), g->versions[i].entry)->name,
                     g->versions[i].current);
 }
 

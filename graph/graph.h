@@ -332,7 +332,13 @@ sg_store *sg_store_new(sg_dtype real);
 void sg_store_free(sg_store *store);
 sg_dtype sg_store_real(const sg_store *store);
 int32_t sg_store_count(const sg_store *store);
-sg_entry *sg_store_at(sg_store *store, int32_t index);          /* creation order */
+/* Entry by index, in creation order. A session on a device with memory of its own leaves new values there until somebody asks
+ * for them: sg_store_at and sg_store_read bring the value into `data`, where it stays until the next run that assigns the
+ * entry. sg_store_at counts as a change of the value, which such a session then loads again; sg_store_read does not.
+ * sg_store_peek is for everything but `data`, which it leaves as it is. */
+sg_entry *sg_store_at(sg_store *store, int32_t index);
+const sg_entry *sg_store_read(const sg_store *store, int32_t index);
+const sg_entry *sg_store_peek(const sg_store *store, int32_t index);
 int32_t sg_store_find(const sg_store *store, const char *name); /* -1 if absent */
 /* Add an entry or find the equal one; the same name with another shape, dtype or initialiser is an error. */
 sg_status sg_store_add(sg_store *store, const char *name, sg_dtype dtype, const sg_shape *shape, sg_init init,

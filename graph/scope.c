@@ -59,13 +59,13 @@ sg_value sgi_entry_current(sg_graph *graph, int32_t entry)
         sg_value outer = sgi_entry_current(graph->parent, entry);
         v = sgi_body_add_input(graph, SGI_BODY_ENTRY, outer, entry);
     } else {
-        const sg_entry *e = sg_store_at(graph->store, entry);
+        const sg_entry *e = sg_store_peek(graph->store, entry);
         sg_attr attr = sg_attr_text(e->name);
         v = sgi_leaf(graph, &sg_op_param, &attr, e->dtype, &e->shape);
     }
     if (sg_is_none(v) || !add_version(graph, entry, v.id))
         return SG_NONE;
-    return sg_named(v, sg_store_at(sg_graph_store(graph), entry)->name);
+    return sg_named(v, sg_store_peek(sg_graph_store(graph), entry)->name);
 }
 
 static sg_value use_entry(sg_scope scope, const char *name, sg_dtype dtype, sg_shape shape, sg_init init,
@@ -112,7 +112,7 @@ void sg_rebind(sg_graph *graph, int32_t entry, sg_value v)
         return;
     if (v.graph != graph)
         v = sg_capture(graph, v);
-    const sg_entry *e = sg_store_at(sg_graph_store(graph), entry);
+    const sg_entry *e = sg_store_peek(sg_graph_store(graph), entry);
     char had[SG_SHAPE_TEXT], got[SG_SHAPE_TEXT];
     if (sg_is_none(v))
         sg_graph_fail(graph, SG_E_ARGUMENT, v, "store entry '%s' is assigned no value", e->name);
@@ -158,7 +158,7 @@ int32_t sg_params(sg_scope scope, sg_value *out, int32_t capacity)
 {
     int32_t count = 0, total = scope.store ? sg_store_count(scope.store) : 0;
     for (int32_t entry = 0; entry < total; entry++) {
-        const sg_entry *e = sg_store_at(scope.store, entry);
+        const sg_entry *e = sg_store_peek(scope.store, entry);
         const sgi_version *v = find_version(scope.graph, entry);
         if (!e->trainable || !v || !under(scope.path, e->name))
             continue;

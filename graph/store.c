@@ -1,12 +1,18 @@
 /* store.c - the parameter store: named entries outside graphs, and how they start. */
-#include "graph/graph.h"
+#include "graph/mirror_internal.h"
 #include "graph/random_internal.h"
 
 #include <string.h>
 
+typedef struct held {
+    sg_entry entry;
+    uint64_t version;
+    sg_mirror_owner *owner; /* has the value; NULL: `data` is the value */
+} held;
+
 struct sg_store {
     sg_dtype real;
-    sg_entry **entries;
+    held **entries;
     int32_t count, capacity;
 };
 
@@ -39,15 +45,15 @@ sg_store *sg_store_new(sg_dtype real)
     return store;
 }
 
-static void free_entry(sg_entry *entry)
+static void free_entry(held *h)
 {
-    if (!entry)
+    if (!h)
         return;
-    sg_free_aligned(entry->data);
-    sg_free((char *)entry->name);
+    sg_free_aligned(h->entry.data);
+    sg_free((char *)h->entry.name);
     for (int32_t i = 0; i < SG_MAX_RANK; i++)
-        sg_free((char *)entry->shape.name[i]);
-    sg_free(entry);
+        sg_free((char *)h->entry.shape.name[i]);
+    sg_free(h);
 }
 
 void sg_store_free(sg_store *store)
@@ -63,15 +69,64 @@ void sg_store_free(sg_store *store)
 sg_dtype sg_store_real(const sg_store *store) { return store->real; }
 int32_t sg_store_count(const sg_store *store) { return store->count; }
 
+/* ---- values in mirrors */
+
+sg_status sg_store_settle(const sg_store *store, int32_t entry, const sg_mirror_owner *but, sg_error *err)
+{
+    held *h = store->entries[entry];
+    sg_mirror_owner *owner = h->owner;
+    if (!owner || owner == but)
+        return SG_OK;
+    h->owner = NULL; /* also after a failure: the device is lost then, and `data` is all there is */
+    return owner->fetch(owner, entry, err);
+}
+
+uint64_t sg_store_version(const sg_store *store, int32_t entry) { return store->entries[entry]->version; }
+
+uint64_t sg_store_claim(sg_store *store, int32_t entry, sg_mirror_owner *owner)
+{
+    held *h = store->entries[entry];
+    h->owner = owner;
+    h->entry.ready = true;
+    return ++h->version;
+}
+
+void sg_store_touch(sg_store *store, int32_t entry) { store->entries[entry]->version++; }
+
+void sg_store_leave(sg_store *store, const sg_mirror_owner *owner)
+{
+    for (int32_t i = 0; i < store->count; i++)
+        if (store->entries[i]->owner == owner)
+            sg_store_settle(store, i, NULL, NULL);
+}
+
+/* ---- entries */
+
+const sg_entry *sg_store_peek(const sg_store *store, int32_t index)
+{
+    return index >= 0 && index < store->count ? &store->entries[index]->entry : NULL;
+}
+
+const sg_entry *sg_store_read(const sg_store *store, int32_t index)
+{
+    if (index < 0 || index >= store->count)
+        return NULL;
+    sg_store_settle(store, index, NULL, NULL);
+    return &store->entries[index]->entry;
+}
+
 sg_entry *sg_store_at(sg_store *store, int32_t index)
 {
-    return index >= 0 && index < store->count ? store->entries[index] : NULL;
+    if (!sg_store_read(store, index))
+        return NULL;
+    sg_store_touch(store, index);
+    return &store->entries[index]->entry;
 }
 
 int32_t sg_store_find(const sg_store *store, const char *name)
 {
     for (int32_t i = 0; i < store->count; i++)
-        if (strcmp(store->entries[i]->name, name) == 0)
+        if (strcmp(store->entries[i]->entry.name, name) == 0)
             return i;
     return -1;
 }
@@ -81,21 +136,23 @@ static size_t element_size(const sg_store *store, sg_dtype dtype)
     return sg_dtype_size(dtype == SG_I32 ? SG_I32 : store->real);
 }
 
-static sg_entry *new_entry(const sg_store *store, const char *name, sg_dtype dtype, const sg_shape *shape, sg_init init,
-                           bool trainable)
+static held *new_entry(const sg_store *store, const char *name, sg_dtype dtype, const sg_shape *shape, sg_init init,
+                       bool trainable)
 {
-    sg_entry *entry = sg_calloc(1, sizeof *entry);
-    if (!entry)
+    held *h = sg_calloc(1, sizeof *h);
+    if (!h)
         return NULL;
+    sg_entry *entry = &h->entry;
     size_t bytes = (size_t)sg_shape_count(shape) * element_size(store, dtype);
     *entry = (sg_entry){sg_strdup(name), dtype, *shape, init, trainable, false, sg_alloc_aligned(bytes)};
     memset(entry->shape.name, 0, sizeof entry->shape.name); /* sizes of entries are fixed: their axes have no names */
     if (!entry->name || !entry->data) {
-        free_entry(entry);
+        free_entry(h);
         return NULL;
     }
+    h->version = 1; /* no mirror holds it yet */
     memset(entry->data, 0, bytes);
-    return entry;
+    return h;
 }
 
 static sg_status conflict(const sg_entry *had, sg_dtype dtype, const sg_shape *shape, sg_init init, bool trainable,
@@ -118,7 +175,7 @@ sg_status sg_store_add(sg_store *store, const char *name, sg_dtype dtype, const 
 {
     int32_t at = sg_store_find(store, name);
     if (at >= 0) {
-        SG_TRY(conflict(store->entries[at], dtype, shape, init, trainable, err));
+        SG_TRY(conflict(&store->entries[at]->entry, dtype, shape, init, trainable, err));
         *index = at;
         return SG_OK;
     }
@@ -129,13 +186,13 @@ sg_status sg_store_add(sg_store *store, const char *name, sg_dtype dtype, const 
         return sg_fail(err, SG_E_SHAPE, "store entry '%s' is too large", name);
     if (store->count == store->capacity) {
         int32_t wider = store->capacity ? 2 * store->capacity : 64;
-        sg_entry **grown = sg_realloc(store->entries, (size_t)wider * sizeof *grown);
+        held **grown = sg_realloc(store->entries, (size_t)wider * sizeof *grown);
         if (!grown)
             return sg_fail(err, SG_E_MEMORY, "out of memory for store entry '%s'", name);
         store->entries = grown;
         store->capacity = wider;
     }
-    sg_entry *entry = new_entry(store, name, dtype, shape, init, trainable);
+    held *entry = new_entry(store, name, dtype, shape, init, trainable);
     if (!entry)
         return sg_fail(err, SG_E_MEMORY, "out of memory for store entry '%s'", name);
     store->entries[store->count] = entry;
@@ -164,9 +221,10 @@ void sg_store_initialise(sg_store *store, uint64_t seed)
 {
     const int32_t rng[4] = {(int32_t)(uint32_t)seed, (int32_t)(uint32_t)(seed >> 32), 0, 0};
     for (int32_t e = 0; e < store->count; e++) {
-        sg_entry *entry = store->entries[e];
+        sg_entry *entry = &store->entries[e]->entry;
         if (entry->ready)
             continue;
+        sg_store_touch(store, e);
         int64_t n = sg_shape_count(&entry->shape);
         uint64_t stream = sg_mix64(sg_hash_text(entry->name));
         for (int64_t i = 0; i < n; i++) {
@@ -181,34 +239,38 @@ void sg_store_initialise(sg_store *store, uint64_t seed)
     }
 }
 
-static sg_status find_checked(const sg_store *store, const char *name, int64_t n, sg_entry **out, sg_error *err)
+static sg_status find_checked(const sg_store *store, const char *name, int64_t n, int32_t *out, sg_error *err)
 {
-    int32_t at = sg_store_find(store, name);
+    int32_t at = *out = sg_store_find(store, name);
     if (at < 0)
         return sg_fail(err, SG_E_NAME, "the store has no entry '%s'", name);
-    *out = store->entries[at];
-    if (sg_shape_count(&(*out)->shape) != n)
-        return sg_fail(err, SG_E_SHAPE, "store entry '%s' has %lld elements, not %lld", name,
-                       (long long)sg_shape_count(&(*out)->shape), (long long)n);
+    int64_t count = sg_shape_count(&store->entries[at]->entry.shape);
+    if (count != n)
+        return sg_fail(err, SG_E_SHAPE, "store entry '%s' has %lld elements, not %lld", name, (long long)count,
+                       (long long)n);
     return SG_OK;
 }
 
 sg_status sg_store_get(const sg_store *store, const char *name, double *out, int64_t n, sg_error *err)
 {
-    sg_entry *entry = NULL;
-    SG_TRY(find_checked(store, name, n, &entry, err));
+    int32_t at;
+    SG_TRY(find_checked(store, name, n, &at, err));
+    SG_TRY(sg_store_settle(store, at, NULL, err));
     for (int64_t i = 0; i < n; i++)
-        out[i] = entry_get(store, entry, i);
+        out[i] = entry_get(store, &store->entries[at]->entry, i);
     return SG_OK;
 }
 
 sg_status sg_store_set(sg_store *store, const char *name, const double *in, int64_t n, sg_error *err)
 {
-    sg_entry *entry = NULL;
-    SG_TRY(find_checked(store, name, n, &entry, err));
+    int32_t at;
+    SG_TRY(find_checked(store, name, n, &at, err));
+    held *h = store->entries[at];
+    h->owner = NULL; /* what a mirror may hold is overwritten */
+    sg_store_touch(store, at);
     for (int64_t i = 0; i < n; i++)
-        entry_put(store, entry, i, in[i]);
-    entry->ready = true;
+        entry_put(store, &h->entry, i, in[i]);
+    h->entry.ready = true;
     return SG_OK;
 }
 
@@ -216,7 +278,7 @@ sg_store *sg_store_copy(const sg_store *store, sg_dtype real)
 {
     sg_store *copy = sg_store_new(real);
     for (int32_t e = 0; copy && e < store->count; e++) {
-        const sg_entry *from = store->entries[e];
+        const sg_entry *from = sg_store_read(store, e);
         int32_t at;
         if (sg_store_add(copy, from->name, from->dtype, &from->shape, from->init, from->trainable, &at, NULL) !=
             SG_OK) {
@@ -225,8 +287,8 @@ sg_store *sg_store_copy(const sg_store *store, sg_dtype real)
         }
         int64_t n = sg_shape_count(&from->shape);
         for (int64_t i = 0; i < n; i++)
-            entry_put(copy, copy->entries[at], i, entry_get(store, from, i));
-        copy->entries[at]->ready = from->ready;
+            entry_put(copy, &copy->entries[at]->entry, i, entry_get(store, from, i));
+        copy->entries[at]->entry.ready = from->ready;
     }
     return copy;
 }

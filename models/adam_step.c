@@ -18,7 +18,7 @@ void sg_adam_step(sg_scope scope, const sg_value *p, const sg_value *g, int32_t 
                           "an optimiser step needs the current version of a parameter");
             return;
         }
-        const sg_entry *e = sg_store_at(scope.store, entry);
+        const sg_entry *e = sg_store_peek(scope.store, entry);
         sg_scope slots = sg_scope_sub(scope, e->name);
         sg_value m = sg_state(slots, "m", SG_F32, e->shape, sg_init_zeros());
         sg_value v = sg_state(slots, "v", SG_F32, e->shape, sg_init_zeros());

@@ -331,7 +331,7 @@ sg_status sgi_folder_restore_best(sgi_run *run, sg_error *err)
     SG_TRY(sg_model_read(&model, run->best_path, err));
     sg_status status = SG_OK;
     for (int32_t i = 0; status == SG_OK && i < sg_store_count(model->store); i++) {
-        const sg_entry *e = sg_store_at(model->store, i);
+        const sg_entry *e = sg_store_peek(model->store, i);
         int64_t n = sg_shape_count(&e->shape);
         double *values = sg_calloc(n, sizeof *values);
         status =

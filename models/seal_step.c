@@ -143,13 +143,13 @@ sg_status sg_hvp_build(sg_graph *graph, sg_store *store, const sg_step_options *
         return sg_fail(err, SG_E_UNSUPPORTED, "more than %d parameters under '%s'", PARAMETERS_MAX, s.task.path);
     for (int32_t i = 0; i < n; i++) {
         char name[160];
-        snprintf(name, sizeof name, "v:%s", sg_store_at(store, sg_entry_of(p[i]))->name);
+        snprintf(name, sizeof name, "v:%s", sg_store_peek(store, sg_entry_of(p[i]))->name);
         v[i] = sg_input(graph, name, sg_dtype_of(p[i]), *sg_shape_of(p[i]));
     }
     sg_hvp(loss, p, v, n, hv, SG_HVP_FORWARD_OVER_REVERSE);
     for (int32_t i = 0; i < n; i++) {
         char name[160];
-        snprintf(name, sizeof name, "hv:%s", sg_store_at(store, sg_entry_of(p[i]))->name);
+        snprintf(name, sizeof name, "hv:%s", sg_store_peek(store, sg_entry_of(p[i]))->name);
         sg_result(graph, name, hv[i]);
     }
     return sg_graph_status(graph, err);

@@ -254,7 +254,7 @@ static sg_status restore_best(sgi_run *run, sg_error *err)
         return sgi_folder_restore_best(run, err);
     for (int32_t i = 0; i < sg_store_count(run->store); i++) {
         sg_entry *to = sg_store_at(run->store, i);
-        const sg_entry *from = sg_store_at(run->best_store, i);
+        const sg_entry *from = sg_store_read(run->best_store, i);
         size_t width = to->dtype == SG_I32 ? sizeof(int32_t) : sg_dtype_size(run->real);
         memcpy(to->data, from->data, (size_t)sg_shape_count(&to->shape) * width);
     }

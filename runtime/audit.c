@@ -12,13 +12,28 @@ static sg_status out_of_memory(sg_error *err)
     return sg_fail(err, SG_E_MEMORY, "out of memory during an audited run");
 }
 
+/* A copy in the host's memory; NULL if out of memory or the device fails. */
+static void *fetch(sg_session *s, const void *memory, size_t bytes)
+{
+    void *copy = sg_calloc((int64_t)bytes + 1, 1);
+    if (copy && s->apart->download(s->device, copy, memory, bytes, NULL) == SG_OK &&
+        s->apart->wait(s->device, NULL) == SG_OK)
+        return copy;
+    sg_free(copy);
+    return NULL;
+}
+
 static double *read_tensor(const sg_plan *plan, const void *memory, const sg_shape *shape, sg_dtype dtype)
 {
     int64_t count = sg_shape_count(shape);
     double *data = sg_calloc(count + 1, sizeof *data);
-    if (data)
+    void *fetched = NULL;
+    if (data && plan->session->apart)
+        memory = fetched = fetch(plan->session, memory, (size_t)count * sg_dtype_size(dtype));
+    if (data && memory)
         sg_elements_read(sg_session_storage(plan->session, dtype), memory, data, count);
-    return data;
+    sg_free(fetched);
+    return memory ? data : (sg_free(data), NULL);
 }
 
 sg_status sg_audit_before(const sg_plan *plan, const sg_step *step, double ***before, sg_error *err)

@@ -1,6 +1,6 @@
 /* backend_internal.h - what a device implements: memory, and a kernel for each node it supports. The compile
- * pipeline, the planner and the executor know devices through this table only; a CUDA module exports one symbol that
- * returns it.
+ * pipeline, the planner and the executor know devices through this table only; a module that is loaded when its device is
+ * asked for (CUDA) exports one symbol that returns it.
  *
  * prepare() may allocate, search and compile. launch() may not allocate, synchronise or call back: its pointers are
  * fixed by the plan, which is what capture into a CUDA graph needs. */
@@ -47,10 +47,33 @@ typedef struct sg_kernel {
     const int32_t *alias;
 } sg_kernel;
 
+/* A device whose memory is not the host's. Its transfers and launches are enqueued and happen in that order; the host does
+ * not wait for them unless it says so. What fails on the way shows at the next `wait`. */
+typedef struct sg_apart {
+    /* Memory of the host that transfers are fast from and to. */
+    void *(*allocate_host)(sg_device *device, size_t bytes);
+    void (*release_host)(sg_device *device, void *memory);
+    sg_status (*upload)(sg_device *device, void *to, const void *from, size_t bytes, sg_error *err);
+    sg_status (*download)(sg_device *device, void *to, const void *from, size_t bytes, sg_error *err);
+    sg_status (*copy)(sg_device *device, void *to, const void *from, size_t bytes, sg_error *err);
+    sg_status (*fill)(sg_device *device, void *to, int byte, size_t bytes, sg_error *err);
+    /* Until all uploads are done: their sources may change. */
+    sg_status (*wait_uploads)(sg_device *device, sg_error *err);
+    /* Until everything enqueued is done. */
+    sg_status (*wait)(sg_device *device, sg_error *err);
+    size_t (*available)(sg_device *device); /* bytes that can be allocated */
+    void *(*stream)(sg_device *device);     /* what sg_launch.stream is */
+    /* Keep what body(user) enqueues, without doing it, to be done as one by each `replay`. NULL: not offered. */
+    sg_status (*record)(sg_device *device, sg_status (*body)(void *user, sg_error *err), void *user, void **recording,
+                        sg_error *err);
+    sg_status (*replay)(sg_device *device, void *recording, sg_error *err);
+    void (*forget)(sg_device *device, void *recording);
+} sg_apart;
+
 struct sg_backend {
     const char *name;
-    sg_dtype real;    /* element type of real tensors on this device (F64: every dtype is stored as double) */
-    bool host_memory; /* the store's memory can be used as it is */
+    sg_dtype real;         /* element type of real tensors on this device (F64: every dtype is stored as double) */
+    const sg_apart *apart; /* NULL: the device computes in the host's memory, the store's included */
     sg_status (*open)(const char *spec, int32_t threads, sg_device **out, sg_error *err);
     void (*close)(sg_device *device);
     const char *(*describe)(const sg_device *device);
@@ -64,6 +87,11 @@ struct sg_backend {
     void *(*allocate)(sg_device *device, size_t bytes);
     void (*release)(sg_device *device, void *memory);
 };
+
+/* Moves with every change of this file. A module exports sg_backend_module: its table, or NULL and a message if it was built
+ * for another version. */
+#define SG_BACKEND_ABI 1
+typedef const sg_backend *(*sg_backend_module_fn)(uint32_t abi, sg_error *err);
 
 const sg_backend *sg_backend_reference(void);
 const sg_backend *sg_backend_cpu(void);

@@ -23,31 +23,37 @@ void sg_plan_resolve(sg_plan *plan)
     for (int32_t k = 0; k < plan->n_buffers; k++) {
         sg_buffer *b = &plan->buffer[k];
         if (b->place == SG_PLACE_ENTRY)
-            b->at = sg_store_at(s->store, b->entry)->data;
+            b->at = s->apart ? sg_mirror_at(s, b->entry) : sg_store_peek(s->store, b->entry)->data;
         else
             b->at = (b->place == SG_PLACE_ARENA ? (char *)s->arena : plan->pinned) + b->offset;
     }
     resolve_frame(plan, plan->top);
     plan->arena_version = s->arena_version;
+    if (plan->recording)
+        s->apart->forget(s->device, plan->recording);
+    plan->recording = NULL;
+    plan->runs = 0;
 }
 
 /* ------------------------------------------------------------------------------------------------------------ steps */
 
-static void run_copies(const sg_plan *plan, const sg_copies *copies)
+static sg_status run_copies(const sg_plan *plan, const sg_copies *copies, sg_error *err)
 {
     for (int32_t k = 0; k < copies->count; k++) {
         const sg_buffer *from = &plan->buffer[copies->item[k].from], *to = &plan->buffer[copies->item[k].to];
-        memcpy(to->at, from->at, to->bytes);
+        SG_TRY(sg_session_copy(plan->session, to->at, from->at, to->bytes, err));
     }
+    return SG_OK;
 }
 
 /* All bits set is a NaN in every real format: a read of dead memory shows in the results. */
-static void poison(const sg_plan *plan, int32_t tick)
+static sg_status poison(const sg_plan *plan, int32_t tick, sg_error *err)
 {
     for (int32_t k = plan->dying_at[tick]; k < plan->dying_at[tick + 1]; k++) {
         const sg_buffer *b = &plan->buffer[plan->dying[k]];
-        memset(b->at, 0xff, b->bytes);
+        SG_TRY(sg_session_fill(plan->session, b->at, 0xff, b->bytes, err));
     }
+    return SG_OK;
 }
 
 static sg_status launch_failed(const sg_step *step, const sg_error *why, sg_error *err)
@@ -69,7 +75,8 @@ static sg_status launch(const sg_plan *plan, sg_step *step, sg_run_index run, sg
                       .state = step->kernel.state,
                       .run = run,
                       .workspace = step->workspace < 0 ? NULL : plan->buffer[step->workspace].at,
-                      .threads = step->spec.threads};
+                      .threads = step->spec.threads,
+                      .stream = plan->session->apart ? plan->session->apart->stream(plan->session->device) : NULL};
     sg_error why;
     why.status = SG_OK;
     why.text[0] = 0;
@@ -91,7 +98,7 @@ static sg_status run_frame(sg_plan *plan, sg_frame *frame, sg_run_index run, sg_
 
 static sg_status run_loop(sg_plan *plan, sg_step *step, sg_run_index run, sg_error *err)
 {
-    run_copies(plan, &step->start);
+    SG_TRY(run_copies(plan, &step->start, err));
     for (int64_t i = 0; i < step->count; i++) {
         sg_run_index inside = {run.repeat * (uint64_t)step->count + (uint64_t)i};
         SG_TRY(run_frame(plan, step->body, inside, err));
@@ -106,6 +113,15 @@ static sg_status run_step(sg_plan *plan, sg_step *step, sg_run_index run, sg_err
     return plan->session->options.audit ? launch_audited(plan, step, run, err) : launch(plan, step, run, err);
 }
 
+/* A step's time ends when its work is done. */
+static sg_status record_time(sg_plan *plan, sg_step *step, int64_t start, sg_error *err)
+{
+    if (plan->session->apart)
+        SG_TRY(plan->session->apart->wait(plan->session->device, err));
+    sg_profile_record(plan, step, start);
+    return SG_OK;
+}
+
 static sg_status run_frame(sg_plan *plan, sg_frame *frame, sg_run_index run, sg_error *err)
 {
     const sg_session_options *o = &plan->session->options;
@@ -114,15 +130,13 @@ static sg_status run_frame(sg_plan *plan, sg_frame *frame, sg_run_index run, sg_
         int64_t start = o->profile ? sg_clock() : 0;
         SG_TRY(run_step(plan, step, run, err));
         if (o->profile)
-            sg_profile_record(plan, step, start);
+            SG_TRY(record_time(plan, step, start, err));
         if (o->poison)
-            poison(plan, step->end);
+            SG_TRY(poison(plan, step->end, err));
     }
-    run_copies(plan, &frame->save);
-    run_copies(plan, &frame->commit);
-    if (o->poison)
-        poison(plan, frame->end);
-    return SG_OK;
+    SG_TRY(run_copies(plan, &frame->save, err));
+    SG_TRY(run_copies(plan, &frame->commit, err));
+    return o->poison ? poison(plan, frame->end, err) : SG_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------------------- runs */
@@ -130,7 +144,7 @@ static sg_status run_frame(sg_plan *plan, sg_frame *frame, sg_run_index run, sg_
 static sg_status check_entries(const sg_plan *plan, sg_error *err)
 {
     for (int32_t k = 0; k < plan->n_entries; k++) {
-        const sg_entry *entry = sg_store_at(plan->session->store, plan->entry[k].entry);
+        const sg_entry *entry = sg_store_peek(plan->session->store, plan->entry[k].entry);
         if (plan->entry[k].value >= 0 && !entry->ready)
             return sg_fail(err, SG_E_ARGUMENT, "entry '%s' has no value yet: initialise or load the store first",
                            entry->name);
@@ -138,24 +152,28 @@ static sg_status check_entries(const sg_plan *plan, sg_error *err)
     return SG_OK;
 }
 
-/* Mirrors exist where an integer entry is held as doubles. */
-static void load_mirrors(const sg_plan *plan)
+/* Before a run in the host's memory: entries whose value another session keeps come home. Mirrors exist where an integer
+ * entry is held as doubles. */
+static sg_status load_entries(const sg_plan *plan, sg_error *err)
 {
+    sg_store *store = plan->session->store;
     for (int32_t k = 0; k < plan->n_entries; k++) {
         const sg_used_entry *u = &plan->entry[k];
-        const sg_entry *entry = sg_store_at(plan->session->store, u->entry);
+        const sg_entry *entry = sg_store_peek(store, u->entry);
+        SG_TRY(sg_store_settle(store, u->entry, NULL, err));
         if (u->mirrored)
             sg_elements_read(SG_I32, entry->data, (double *)plan->buffer[u->buffer].at, sg_shape_count(&entry->shape));
     }
+    return SG_OK;
 }
 
 static void finish_entries(const sg_plan *plan)
 {
     for (int32_t k = 0; k < plan->n_entries; k++) {
         const sg_used_entry *u = &plan->entry[k];
-        sg_entry *entry = sg_store_at(plan->session->store, u->entry);
         if (u->after < 0)
             continue;
+        sg_entry *entry = sg_store_at(plan->session->store, u->entry);
         if (u->mirrored)
             sg_elements_write(SG_I32, entry->data, (const double *)plan->buffer[u->buffer].at,
                               sg_shape_count(&entry->shape));
@@ -175,14 +193,11 @@ static void run_top(void *user)
     w->status = run_frame(w->plan, w->plan->top, (sg_run_index){0}, w->err);
 }
 
-sg_status sg_plan_run(sg_plan *plan, sg_error *err)
+static sg_status run_here(sg_plan *plan, sg_error *err)
 {
     const sg_backend *backend = plan->session->backend;
     whole_run w = {plan, err, SG_OK};
-    SG_TRY(check_entries(plan, err));
-    if (plan->arena_version != plan->session->arena_version)
-        sg_plan_resolve(plan);
-    load_mirrors(plan);
+    SG_TRY(load_entries(plan, err));
     if (backend->run)
         backend->run(plan->session->device, run_top, &w);
     else
@@ -190,4 +205,41 @@ sg_status sg_plan_run(sg_plan *plan, sg_error *err)
     SG_TRY(w.status);
     finish_entries(plan);
     return SG_OK;
+}
+
+static sg_status enqueue(void *user, sg_error *err)
+{
+    sg_plan *plan = user;
+    return run_frame(plan, plan->top, (sg_run_index){0}, err);
+}
+
+/* The first run goes launch by launch, so that whatever loads its code on first use has done so; the second is recorded, and
+ * from then on a run is one call. */
+static sg_status run_recorded(sg_plan *plan, sg_error *err)
+{
+    const sg_session_options *o = &plan->session->options;
+    const sg_apart *apart = plan->session->apart;
+    sg_device *device = plan->session->device;
+    if (!apart->record || o->profile || o->audit || o->poison || plan->runs++ == 0)
+        return enqueue(plan, err);
+    if (!plan->recording)
+        SG_TRY(apart->record(device, enqueue, plan, &plan->recording, err));
+    return apart->replay(device, plan->recording, err);
+}
+
+static sg_status run_apart(sg_plan *plan, sg_error *err)
+{
+    SG_TRY(sg_session_take_failure(plan->session, err));
+    SG_TRY(sg_apart_before(plan, err));
+    SG_TRY(run_recorded(plan, err));
+    sg_apart_after(plan);
+    return SG_OK;
+}
+
+sg_status sg_plan_run(sg_plan *plan, sg_error *err)
+{
+    SG_TRY(check_entries(plan, err));
+    if (plan->arena_version != plan->session->arena_version)
+        sg_plan_resolve(plan);
+    return plan->session->apart ? run_apart(plan, err) : run_here(plan, err);
 }

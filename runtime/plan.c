@@ -56,6 +56,7 @@ void sg_plan_free(sg_plan *plan)
     if (!plan)
         return;
     release_kernels(plan->top);
+    sg_staging_free(plan);
     if (plan->pinned)
         plan->session->backend->release(plan->session->device, plan->pinned);
     sg_free(plan->buffer);
@@ -115,7 +116,7 @@ static sg_status add_port(sg_plan *plan, sg_port *port, const char *name, sg_val
     return SG_OK;
 }
 
-static const sg_port *find_port(const sg_port *port, int32_t n, const char *name)
+static sg_port *find_port(sg_port *port, int32_t n, const char *name)
 {
     for (int32_t k = 0; k < n; k++)
         if (strcmp(port[k].name, name) == 0)
@@ -171,7 +172,7 @@ static sg_status use_entry(sg_plan *plan, const char *name, const sg_shape *shap
             *out = &plan->entry[k];
             return SG_OK;
         }
-    const sg_entry *entry = sg_store_at(s->store, index);
+    const sg_entry *entry = sg_store_peek(s->store, index);
     if (!sg_shape_equal(&entry->shape, shape)) {
         char has[SG_SHAPE_TEXT], wants[SG_SHAPE_TEXT];
         return sg_fail(err, SG_E_SHAPE, "entry '%s' is %s in the session's store and %s in the graph", name,
@@ -217,7 +218,7 @@ static sg_status bind_effects(sg_plan *plan, sg_error *err)
         int32_t entry, value;
         sg_used_entry *u;
         sg_effect_at(graph, k, &entry, &value);
-        const sg_entry *named = sg_store_at(sg_graph_store(graph), entry);
+        const sg_entry *named = sg_store_peek(sg_graph_store(graph), entry);
         SG_TRY(use_entry(plan, named->name, sg_shape_of(sg_value_at(graph, value)), &u, err));
         u->after = value;
     }
@@ -265,12 +266,16 @@ static sg_status fill_constant(sg_plan *plan, sg_graph *graph, const sg_node *no
     sg_value v = sg_value_at(graph, node->out);
     int64_t count = sg_shape_count(sg_shape_of(v));
     double *data = sg_calloc(count + 1, sizeof *data);
-    if (!data)
-        return out_of_memory(err);
-    sg_leaf_constant(graph, node, data);
-    sg_elements_write(sg_session_storage(plan->session, sg_dtype_of(v)), plan->pinned + buffer->offset, data, count);
+    char *stored = sg_calloc((int64_t)buffer->bytes + 1, 1);
+    sg_status status = data && stored ? SG_OK : out_of_memory(err);
+    if (status == SG_OK) {
+        sg_leaf_constant(graph, node, data);
+        sg_elements_write(sg_session_storage(plan->session, sg_dtype_of(v)), stored, data, count);
+        status = sg_session_upload(plan->session, plan->pinned + buffer->offset, stored, buffer->bytes, err);
+    }
+    sg_free(stored);
     sg_free(data);
-    return SG_OK;
+    return status;
 }
 
 static sg_status fill_constants(sg_plan *plan, sg_frame *frame, sg_error *err)
@@ -289,7 +294,7 @@ static sg_status fill_constants(sg_plan *plan, sg_frame *frame, sg_error *err)
 /* ------------------------------------------------------------------------------------------------------ the
  * pipeline */
 
-static sg_status allocate_memory(sg_plan *plan, sg_error *err)
+static sg_status allocate_host_memory(sg_plan *plan, sg_error *err)
 {
     sg_session *s = plan->session;
     plan->pinned = s->backend->allocate(s->device, plan->pinned_bytes + SG_ALIGN);
@@ -297,7 +302,15 @@ static sg_status allocate_memory(sg_plan *plan, sg_error *err)
         return sg_fail(err, SG_E_MEMORY, "out of memory: the plan needs %.1f MiB for inputs and results",
                        (double)plan->pinned_bytes / (1 << 20));
     memset(plan->pinned, 0, plan->pinned_bytes + SG_ALIGN);
-    SG_TRY(sg_session_reserve(s, plan->scratch_bytes + SG_ALIGN, err));
+    return sg_session_reserve(s, plan->scratch_bytes + SG_ALIGN, err);
+}
+
+static sg_status allocate_memory(sg_plan *plan, sg_error *err)
+{
+    sg_session *s = plan->session;
+    SG_TRY(s->apart ? sg_apart_allocate(plan, err) : allocate_host_memory(plan, err));
+    if (s->apart)
+        SG_TRY(sg_staging_make(plan, err));
     if (s->options.profile) {
         plan->event_capacity = 1 << 16;
         plan->event = sg_plan_take(plan, plan->event_capacity, sizeof *plan->event);
@@ -354,16 +367,33 @@ sg_status sg_plan_new(sg_plan **out, sg_session *session, sg_graph *graph, sg_er
 
 /* -------------------------------------------------------------------------------------------------- access by name */
 
+static void *input_at(sg_plan *plan, sg_port *port)
+{
+    return plan->session->apart ? sg_staged_input(plan, port) : plan->buffer[port->buffer].at;
+}
+
+/* The result's elements in memory of the host; NULL if the device fails. */
+static const void *result_at(sg_plan *plan, sg_port *port, sg_error *err)
+{
+    if (!plan->session->apart)
+        return plan->buffer[port->buffer].at;
+    return sg_staged_result(plan, port, err) == SG_OK ? port->host : NULL;
+}
+
 void *sg_plan_input(sg_plan *plan, const char *name)
 {
-    const sg_port *port = find_port(plan->input, plan->n_inputs, name);
-    return port ? plan->buffer[port->buffer].at : NULL;
+    sg_port *port = find_port(plan->input, plan->n_inputs, name);
+    return port ? input_at(plan, port) : NULL;
 }
 
 const void *sg_plan_result(sg_plan *plan, const char *name)
 {
-    const sg_port *port = find_port(plan->result, plan->n_results, name);
-    return port ? plan->buffer[port->buffer].at : NULL;
+    sg_port *port = find_port(plan->result, plan->n_results, name);
+    sg_error err = {0};
+    const void *at = port ? result_at(plan, port, &err) : NULL;
+    if (port && !at && plan->session->failure.status == SG_OK)
+        plan->session->failure = err;
+    return at;
 }
 
 const sg_shape *sg_plan_input_shape(const sg_plan *plan, const char *name)
@@ -391,16 +421,20 @@ static sg_status check_port(const sg_port *port, const char *kind, const char *n
 
 sg_status sg_plan_feed(sg_plan *plan, const char *name, const double *data, int64_t n, sg_error *err)
 {
-    const sg_port *port = find_port(plan->input, plan->n_inputs, name);
+    sg_port *port = find_port(plan->input, plan->n_inputs, name);
     SG_TRY(check_port(port, "input", name, n, err));
-    sg_elements_write(sg_session_storage(plan->session, port->dtype), plan->buffer[port->buffer].at, data, n);
+    sg_elements_write(sg_session_storage(plan->session, port->dtype), input_at(plan, port), data, n);
     return SG_OK;
 }
 
 sg_status sg_plan_fetch(sg_plan *plan, const char *name, double *out, int64_t n, sg_error *err)
 {
-    const sg_port *port = find_port(plan->result, plan->n_results, name);
+    sg_port *port = find_port(plan->result, plan->n_results, name);
     SG_TRY(check_port(port, "result", name, n, err));
-    sg_elements_read(sg_session_storage(plan->session, port->dtype), plan->buffer[port->buffer].at, out, n);
+    SG_TRY(sg_session_take_failure(plan->session, err));
+    const void *at = result_at(plan, port, err);
+    if (!at)
+        return err ? err->status : SG_E_DEVICE;
+    sg_elements_read(sg_session_storage(plan->session, port->dtype), at, out, n);
     return SG_OK;
 }

@@ -10,7 +10,7 @@
 #ifndef SG_PLAN_INTERNAL_H
 #define SG_PLAN_INTERNAL_H
 
-#include "graph/graph.h"
+#include "graph/mirror_internal.h"
 #include "runtime/backend_internal.h"
 #include "runtime/runtime.h"
 
@@ -18,8 +18,12 @@ enum { SG_ALIGN = 64 };
 
 /* ------------------------------------------------------------------------------------------------------- sessions */
 
+typedef struct sg_mirror sg_mirror;
+
 struct sg_session {
+    sg_mirror_owner owner; /* first: the store knows the session by it */
     const sg_backend *backend;
+    const sg_apart *apart; /* the backend's */
     sg_device *device;
     sg_store *store;
     sg_session_options options;
@@ -28,6 +32,9 @@ struct sg_session {
     void *arena; /* temporaries of whichever plan runs */
     size_t arena_bytes;
     uint64_t arena_version; /* moves when `arena` does: plans then compute their pointers again */
+    sg_mirror *mirror;      /* of each store entry, on devices with memory of their own */
+    int32_t n_mirrors;
+    sg_error failure; /* of work that was enqueued, found where it could not be told */
 };
 
 /* sg_session_new with the device's table instead of its name: for modules that bring a backend, and for tests. */
@@ -101,6 +108,9 @@ typedef struct sg_port {
     sg_shape shape;
     sg_dtype dtype;
     int32_t buffer;
+    char *host;   /* staging memory; NULL where the device computes in the host's */
+    bool changed; /* input: to be uploaded before the next run */
+    bool current; /* result: `host` holds the last run's */
 } sg_port;
 
 /* A store entry that the plan reads or writes. If its element type is not the device's (integer entries on the
@@ -138,6 +148,11 @@ struct sg_plan {
     int64_t n_events, event_capacity;
     int64_t epoch; /* clock at compilation, origin of the trace */
     bool no_reuse;
+    /* Devices with memory of their own: */
+    char *staging;
+    bool uploading;  /* the last run's inputs may be on their way */
+    void *recording; /* the run as one piece of work, for the present pointers */
+    int64_t runs;    /* since the pointers were computed */
 };
 
 /* Zeroed memory that lives as long as the plan; NULL if out of memory. */
@@ -186,6 +201,29 @@ void sg_plan_resolve(sg_plan *plan);
 /* Copies that the plan makes at loop starts and at ends of frames, loop bodies counted once: 0 when all updates are
  * in place. */
 int32_t sg_plan_copy_count(const sg_plan *plan);
+
+/* apart.c: devices with memory of their own. */
+void sg_mirrors_open(sg_session *session);
+void sg_mirrors_close(sg_session *session);
+char *sg_mirror_at(const sg_session *session, int32_t entry);
+/* Memory of the plan on the device, of its entries too; what does not fit is told with all numbers. */
+sg_status sg_apart_allocate(sg_plan *plan, sg_error *err);
+sg_status sg_staging_make(sg_plan *plan, sg_error *err);
+void sg_staging_free(sg_plan *plan);
+void *sg_staged_input(sg_plan *plan, sg_port *port);
+sg_status sg_staged_result(sg_plan *plan, sg_port *port, sg_error *err);
+sg_status sg_apart_before(sg_plan *plan, sg_error *err);
+void sg_apart_after(sg_plan *plan);
+/* Keep the failure of `call`, for the next run to report. */
+void sg_session_note(sg_session *session, sg_status (*call)(sg_device *device, sg_error *err));
+sg_status sg_session_take_failure(sg_session *session, sg_error *err);
+/* Transfers and fills of the session's device, or plain ones. */
+sg_status sg_session_upload(sg_session *session, void *to, const void *from, size_t bytes, sg_error *err);
+sg_status sg_session_copy(sg_session *session, void *to, const void *from, size_t bytes, sg_error *err);
+sg_status sg_session_fill(sg_session *session, void *to, int byte, size_t bytes, sg_error *err);
+
+/* module.c: the table of a backend that is a module beside the program, loaded once. NULL and one line if it cannot be. */
+const sg_backend *sg_module_load(const char *name, sg_error *err);
 
 /* audit.c: around one launch. `before` holds the operands in double, taken before the launch since it may overwrite
  * them. */

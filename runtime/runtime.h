@@ -46,8 +46,13 @@ int32_t sg_machine_threads(void);
 const char *sg_session_describe(const sg_session *session);
 /* Instruction set that kernels were chosen for on this machine: "avx512", "avx2" or "x86-64". */
 const char *sg_cpu_isa(void);
-/* Names of the backends that this build offers, comma-separated. */
+/* Names of the backends that can be asked for, comma-separated: "cpu, reference", and "cuda" if its module is there. */
 const char *sg_backend_names(void);
+/* Where the module of backend `name` ("cuda") is, or why it cannot be loaded, in one line; returns `out`. */
+const char *sg_module_describe(const char *name, char *out, size_t size);
+/* Until all runs of the session are done. Devices with memory of their own run on while the host does other things; a failure
+ * of theirs (an index out of range) is reported here, by sg_plan_fetch, or by the next run. */
+sg_status sg_session_wait(sg_session *session, sg_error *err);
 
 /* Compile the graph's results and effects at its present sizes. The graph may be freed or rebound afterwards.
  * Reports every node without a kernel at once. The store's entries are initialised by the caller
@@ -56,8 +61,10 @@ sg_status sg_plan_new(sg_plan **out, sg_session *session, sg_graph *graph, sg_er
 void sg_plan_free(sg_plan *plan);
 
 /* Inputs and results by name. Memory belongs to the plan's part of the arena: element type float, int32_t or uint8_t
- * (bool) on "cpu"; double for every dtype on "reference". Contents of inputs stay until overwritten; results are
- * valid until the next run of any plan of the session. NULL if there is no such name. */
+ * (bool) on "cpu" and "cuda"; double for every dtype on "reference". Contents of inputs stay until overwritten; results are
+ * valid until the next run of any plan of the session. NULL if there is no such name. On "cuda" the memory is the
+ * host's: ask for an input each time before writing to it, since asking is what has it sent to the device, and for a result
+ * after each run, since asking is what waits for it and fetches it (NULL if the device has failed: see sg_session_wait). */
 void *sg_plan_input(sg_plan *plan, const char *name);
 const void *sg_plan_result(sg_plan *plan, const char *name);
 const sg_shape *sg_plan_input_shape(const sg_plan *plan, const char *name);

@@ -14,13 +14,10 @@ static const sg_backend *find_backend(const char *spec, sg_error *err)
         if (strlen(known[i]->name) == length && strncmp(known[i]->name, spec, length) == 0)
             return known[i];
     if (length == 4 && strncmp(spec, "cuda", 4) == 0)
-        sg_fail(err, SG_E_DEVICE, "the CUDA module is not part of this build");
-    else
-        sg_fail(err, SG_E_DEVICE, "unknown backend '%s' (this build has %s)", spec, sg_backend_names());
+        return sg_module_load("cuda", err);
+    sg_fail(err, SG_E_DEVICE, "unknown backend '%s' (there are cpu, reference and cuda)", spec);
     return NULL;
 }
-
-const char *sg_backend_names(void) { return "cpu, reference"; }
 
 int32_t sg_machine_threads(void)
 {
@@ -94,9 +91,6 @@ static sg_status check_session(const sg_session *s, sg_error *err)
                        sg_dtype_name(wanted), sg_dtype_name(sg_store_real(s->store)));
     if (s->options.decompose)
         SG_TRY(check_decompose(s->options.decompose, err));
-    if (!s->backend->host_memory)
-        return sg_fail(err, SG_E_DEVICE, "the %s backend keeps its memory apart, which this build cannot use",
-                       s->backend->name);
     return SG_OK;
 }
 
@@ -125,7 +119,9 @@ sg_status sg_session_open(sg_session **out, const sg_backend *backend, sg_store 
     if (!s)
         return sg_fail(err, SG_E_MEMORY, "out of memory for a session");
     s->backend = backend;
+    s->apart = backend->apart;
     s->store = store;
+    sg_mirrors_open(s);
     s->options = read_options(options);
     if (!options || !options->backend)
         s->options.backend = backend->name;
@@ -151,6 +147,7 @@ void sg_session_free(sg_session *session)
 {
     if (!session)
         return;
+    sg_mirrors_close(session);
     if (session->arena)
         session->backend->release(session->device, session->arena);
     session->backend->close(session->device);
@@ -168,11 +165,10 @@ sg_status sg_session_reserve(sg_session *session, size_t bytes, sg_error *err)
                        (double)bytes / (1 << 20));
     if (session->arena)
         session->backend->release(session->device, session->arena);
-    memset(wider, session->options.poison ? 0xff : 0, bytes);
     session->arena = wider;
     session->arena_bytes = bytes;
     session->arena_version++;
-    return SG_OK;
+    return sg_session_fill(session, wider, session->options.poison ? 0xff : 0, bytes, err);
 }
 
 sg_dtype sg_session_storage(const sg_session *session, sg_dtype dtype)

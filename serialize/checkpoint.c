@@ -10,7 +10,7 @@ sg_status sg_checkpoint_write(const char *path, sg_store *store, const char *sta
     if (!tensors)
         return sg_fail(err, SG_E_MEMORY, "out of memory");
     for (int32_t i = 0; i < n; i++) {
-        const sg_entry *e = sg_store_at(store, i);
+        const sg_entry *e = sg_store_read(store, i);
         tensors[i] = (sg_named_tensor){e->name, sgi_stored_as(store, e), e->shape, e->data};
     }
     sg_text_pair metadata[] = {{"format", "sealgraph checkpoint 1"}, {"state", state_json}};
@@ -26,7 +26,7 @@ static sg_status check(const sg_safetensors *file, sg_store *store, const char *
     if (!format || strcmp(format, "sealgraph checkpoint 1") != 0 || !sg_safetensors_metadata(file, "state"))
         return sg_fail_at(err, SG_E_DATA, path, 0, 0, "the file is not a checkpoint of this version");
     for (int32_t i = 0; i < sg_store_count(store); i++) {
-        const sg_entry *e = sg_store_at(store, i);
+        const sg_entry *e = sg_store_peek(store, i);
         const sg_named_tensor *t = sg_safetensors_find(file, e->name);
         if (!t)
             return sg_fail_at(err, SG_E_DATA, path, 0, 0, "the checkpoint lacks '%s'", e->name);

@@ -121,7 +121,7 @@ static sg_status use_entry(reader *r, const frame *f, sg_graph *graph, const cha
     *index = sg_store_find(r->store, name);
     if (*index < 0)
         return bad(r, f, "the model has no entry '%.80s'", name);
-    const sg_entry *e = sg_store_at(r->store, *index);
+    const sg_entry *e = sg_store_peek(r->store, *index);
     sg_scope scope = sg_scope_in(sg_scope_root(r->top, r->store), graph);
     *out = e->trainable ? sg_param(scope, e->name, e->shape, e->init)
                         : sg_state(scope, e->name, e->dtype, e->shape, e->init);

@@ -93,7 +93,7 @@ static void mark_assigned(sg_graph *top, sg_graph *body, bool *live)
         int32_t entry;
         sg_value inner, next;
         sg_body_entry_at(body, i, &entry, &inner, &next);
-        mark_param(top, sg_store_at(sg_graph_store(top), entry)->name, live);
+        mark_param(top, sg_store_peek(sg_graph_store(top), entry)->name, live);
     }
     for (int32_t n = 0; n < sg_node_count(body); n++) {
         const sg_node *node = sg_node_at(body, n);
@@ -218,7 +218,7 @@ static void write_ends(writer *w, sg_graph *graph, SgPb__Graph *out, const uint3
         sg_value start, end;
         sg_body_entry_at(graph, i, &entry, &start, &end);
         sg_pb__effect__init(out->effects[i]);
-        out->effects[i]->entry = (char *)sg_store_at(sg_graph_store(graph), entry)->name;
+        out->effects[i]->entry = (char *)sg_store_peek(sg_graph_store(graph), entry)->name;
         out->effects[i]->value = number[end.id];
         out->effects[i]->input = input_of(graph, start);
     }
@@ -282,7 +282,7 @@ static void write_entries(writer *w, sg_graph *graph)
     for (int32_t i = 0; i < count; i++) {
         if (!used[i])
             continue;
-        sg_entry *e = sg_store_at(store, i);
+        const sg_entry *e = sg_store_peek(store, i);
         SgPb__Entry *out = m->entries[m->n_entries++];
         sg_pb__entry__init(out);
         out->name = (char *)e->name;

@@ -91,7 +91,7 @@ static sg_status write_tensors(const char *path, const SgPb__Model *message, sg_
     if (!tensors)
         return sg_fail(err, SG_E_MEMORY, "out of memory");
     for (size_t i = 0; i < message->n_entries; i++) {
-        const sg_entry *e = sg_store_at(store, sg_store_find(store, message->entries[i]->name));
+        const sg_entry *e = sg_store_read(store, sg_store_find(store, message->entries[i]->name));
         if (!e->ready)
             return sg_fail(err, SG_E_ARGUMENT, "a model cannot be stored: entry '%s' has no value yet", e->name);
         tensors[i] = (sg_named_tensor){e->name, sgi_stored_as(store, e), e->shape, e->data};

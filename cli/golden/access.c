@@ -68,7 +68,7 @@ void sg_golden_parameter(sg_golden *g, const char *input, sg_value parameter)
     const sg_golden_tensor *t = &g->group[SG_GOLDEN_INPUTS].at[i];
     if (entry < 0)
         sg_golden_refuse(g, "what stands for input '%.80s' is no parameter", input);
-    else if (sg_store_set(g->store, sg_store_at(g->store, entry)->name, t->data, t->count, &err) != SG_OK)
+    else if (sg_store_set(g->store, sg_store_peek(g->store, entry)->name, t->data, t->count, &err) != SG_OK)
         sg_golden_refuse(g, "input '%.80s': %.160s", input, err.text);
     g->in[i] = parameter;
 }

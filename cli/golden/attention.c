@@ -26,7 +26,7 @@ static void bind_parameters(sg_golden *g, sg_scope scope)
     int32_t n = sg_params(scope, p, MOST);
     for (int32_t i = 0; i < n && i < MOST; i++) {
         char name[160];
-        snprintf(name, sizeof name, "%s", sg_store_at(scope.store, sg_entry_of(p[i]))->name);
+        snprintf(name, sizeof name, "%s", sg_store_peek(scope.store, sg_entry_of(p[i]))->name);
         for (char *c = name; *c; c++)
             *c = *c == '/' ? '.' : *c;
         sg_golden_parameter(g, name, p[i]);

@@ -97,7 +97,6 @@ const sg_backend *sg_backend_cpu(void)
     static const sg_backend backend = {
         .name = "cpu",
         .real = SG_F32,
-        .host_memory = true,
         .open = cpu_open,
         .close = cpu_close,
         .describe = cpu_describe,

@@ -154,7 +154,6 @@ const sg_backend *sg_backend_reference(void)
     static const sg_backend backend = {
         .name = "reference",
         .real = SG_F64,
-        .host_memory = true,
         .open = reference_open,
         .close = reference_close,
         .describe = reference_describe,

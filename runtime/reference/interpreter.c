@@ -214,7 +214,7 @@ static sg_status interpret_leaf(sg_graph *graph, const sg_node *node, double *ou
     }
     if (node->op == &sg_op_param) {
         sg_store *store = sg_graph_store(graph);
-        const sg_entry *entry = sg_store_at(store, sg_leaf_entry(graph, node));
+        const sg_entry *entry = sg_store_peek(store, sg_leaf_entry(graph, node));
         return sg_store_get(store, entry->name, out, sg_shape_count(&entry->shape), err);
     }
     return sg_fail(err, SG_E_ARGUMENT, "no value was given for the %s '%s'", node->op->name, node->name);

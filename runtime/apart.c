@@ -1,0 +1,268 @@
+/* apart.c - plans on devices whose memory is not the host's: what is moved, and when.
+ *
+ * Inputs and results have a copy in staging memory of the host, which is what users read and write. An input travels before a
+ * run if it was asked for since the last one, a result after a run if it is asked for. Store entries have mirrors on the
+ * device (graph/mirror_internal.h), which stay there from run to run. So in steady state a run costs the transfers of new
+ * inputs and of the results that somebody reads. */
+#include <string.h>
+
+#include "graph/mirror_internal.h"
+#include "runtime/elements_internal.h"
+#include "runtime/plan_internal.h"
+
+struct sg_mirror {
+    void *memory; /* NULL: no plan of the session uses the entry */
+    size_t bytes;
+    uint64_t version; /* of the value that it holds; 0: none */
+};
+
+static double mebibytes(size_t bytes) { return (double)bytes / (1 << 20); }
+
+/* ---- mirrors */
+
+static sg_status fetch_entry(sg_mirror_owner *owner, int32_t entry, sg_error *err)
+{
+    sg_session *s = (sg_session *)owner;
+    const sg_mirror *m = &s->mirror[entry];
+    SG_TRY(s->apart->download(s->device, sg_store_peek(s->store, entry)->data, m->memory, m->bytes, err));
+    return s->apart->wait(s->device, err);
+}
+
+void sg_mirrors_open(sg_session *session) { session->owner.fetch = fetch_entry; }
+
+void sg_mirrors_close(sg_session *session)
+{
+    if (!session->mirror)
+        return;
+    sg_store_leave(session->store, &session->owner);
+    for (int32_t i = 0; i < session->n_mirrors; i++)
+        if (session->mirror[i].memory)
+            session->backend->release(session->device, session->mirror[i].memory);
+    sg_free(session->mirror);
+}
+
+/* Entries may have been added since the last plan. */
+static sg_status reach_entries(sg_session *s, sg_error *err)
+{
+    int32_t n = sg_store_count(s->store);
+    if (n <= s->n_mirrors)
+        return SG_OK;
+    sg_mirror *wider = sg_realloc(s->mirror, (size_t)n * sizeof *wider);
+    if (!wider)
+        return sg_fail(err, SG_E_MEMORY, "out of memory while compiling");
+    memset(wider + s->n_mirrors, 0, (size_t)(n - s->n_mirrors) * sizeof *wider);
+    s->mirror = wider;
+    s->n_mirrors = n;
+    return SG_OK;
+}
+
+static size_t missing_mirrors(const sg_plan *plan)
+{
+    size_t bytes = 0;
+    for (int32_t k = 0; k < plan->n_entries; k++)
+        if (!plan->session->mirror[plan->entry[k].entry].memory)
+            bytes += plan->buffer[plan->entry[k].buffer].bytes;
+    return bytes;
+}
+
+static sg_status no_room(const sg_plan *plan, size_t arena, size_t entries, sg_error *err)
+{
+    const sg_session *s = plan->session;
+    return sg_fail(
+        err, SG_E_MEMORY,
+        "out of memory on %s: the plan needs %.1f MiB (temporaries %.1f, inputs, results and constants %.1f, "
+        "parameters and state %.1f), %.1f MiB are free",
+        s->backend->name, mebibytes(arena + plan->pinned_bytes + entries), mebibytes(arena),
+        mebibytes(plan->pinned_bytes), mebibytes(entries), mebibytes(s->apart->available(s->device)));
+}
+
+sg_status sg_apart_allocate(sg_plan *plan, sg_error *err)
+{
+    sg_session *s = plan->session;
+    SG_TRY(reach_entries(s, err));
+    size_t entries = missing_mirrors(plan), scratch = plan->scratch_bytes + SG_ALIGN;
+    size_t arena = scratch > s->arena_bytes ? scratch : 0;
+    if (arena + plan->pinned_bytes + entries > s->apart->available(s->device))
+        return no_room(plan, arena, entries, err);
+    for (int32_t k = 0; k < plan->n_entries; k++) {
+        sg_mirror *m = &s->mirror[plan->entry[k].entry];
+        if (m->memory)
+            continue;
+        m->bytes = plan->buffer[plan->entry[k].buffer].bytes;
+        m->memory = s->backend->allocate(s->device, m->bytes + SG_ALIGN);
+        if (!m->memory)
+            return no_room(plan, arena, entries, err);
+    }
+    plan->pinned = s->backend->allocate(s->device, plan->pinned_bytes + SG_ALIGN);
+    if (!plan->pinned)
+        return no_room(plan, arena, entries, err);
+    SG_TRY(s->apart->fill(s->device, plan->pinned, 0, plan->pinned_bytes + SG_ALIGN, err));
+    return sg_session_reserve(s, scratch, err);
+}
+
+char *sg_mirror_at(const sg_session *session, int32_t entry) { return session->mirror[entry].memory; }
+
+/* ---- staging */
+
+static size_t stage(const sg_plan *plan, sg_port *port, int32_t n, char *base, size_t at)
+{
+    for (int32_t k = 0; k < n; k++) {
+        port[k].host = base ? base + at : NULL;
+        at += (plan->buffer[port[k].buffer].bytes + SG_ALIGN) / SG_ALIGN * SG_ALIGN;
+    }
+    return at;
+}
+
+static size_t stage_ports(sg_plan *plan, char *base)
+{
+    return stage(plan, plan->result, plan->n_results, base, stage(plan, plan->input, plan->n_inputs, base, 0));
+}
+
+sg_status sg_staging_make(sg_plan *plan, sg_error *err)
+{
+    sg_session *s = plan->session;
+    size_t bytes = stage_ports(plan, NULL) + SG_ALIGN;
+    plan->staging = s->apart->allocate_host(s->device, bytes);
+    if (!plan->staging)
+        return sg_fail(err, SG_E_MEMORY, "out of memory: the plan needs %.1f MiB of page-locked memory to stage inputs",
+                       mebibytes(bytes));
+    memset(plan->staging, 0, bytes);
+    stage_ports(plan, plan->staging);
+    return SG_OK;
+}
+
+void sg_staging_free(sg_plan *plan)
+{
+    if (plan->recording)
+        plan->session->apart->forget(plan->session->device, plan->recording);
+    if (plan->staging)
+        plan->session->apart->release_host(plan->session->device, plan->staging);
+}
+
+/* The last run may still be reading what the user is about to write. */
+void *sg_staged_input(sg_plan *plan, sg_port *port)
+{
+    sg_session *s = plan->session;
+    if (plan->uploading) {
+        sg_session_note(s, s->apart->wait_uploads);
+        plan->uploading = false;
+    }
+    port->changed = true;
+    return port->host;
+}
+
+sg_status sg_staged_result(sg_plan *plan, sg_port *port, sg_error *err)
+{
+    sg_session *s = plan->session;
+    const sg_buffer *b = &plan->buffer[port->buffer];
+    if (port->current)
+        return SG_OK;
+    SG_TRY(s->apart->download(s->device, port->host, b->at, b->bytes, err));
+    SG_TRY(s->apart->wait(s->device, err));
+    port->current = true;
+    return SG_OK;
+}
+
+/* ---- around a run */
+
+static sg_status load_mirror(sg_session *s, int32_t entry, sg_error *err)
+{
+    sg_mirror *m = &s->mirror[entry];
+    SG_TRY(sg_store_settle(s->store, entry, &s->owner, err));
+    uint64_t version = sg_store_version(s->store, entry);
+    if (m->version == version)
+        return SG_OK;
+    SG_TRY(s->apart->upload(s->device, m->memory, sg_store_peek(s->store, entry)->data, m->bytes, err));
+    m->version = version;
+    return SG_OK;
+}
+
+sg_status sg_apart_before(sg_plan *plan, sg_error *err)
+{
+    sg_session *s = plan->session;
+    bool loaded = false;
+    for (int32_t k = 0; k < plan->n_entries; k++) {
+        int32_t entry = plan->entry[k].entry;
+        uint64_t before = s->mirror[entry].version;
+        if (plan->entry[k].value >= 0)
+            SG_TRY(load_mirror(s, entry, err));
+        loaded |= s->mirror[entry].version != before;
+    }
+    if (loaded) /* the caller may change a store entry as soon as the run has returned */
+        SG_TRY(s->apart->wait_uploads(s->device, err));
+    for (int32_t k = 0; k < plan->n_inputs; k++) {
+        sg_port *port = &plan->input[k];
+        if (!port->changed)
+            continue;
+        const sg_buffer *b = &plan->buffer[port->buffer];
+        SG_TRY(s->apart->upload(s->device, b->at, port->host, b->bytes, err));
+        port->changed = false;
+        plan->uploading = true;
+    }
+    for (int32_t k = 0; k < plan->n_results; k++)
+        plan->result[k].current = false;
+    return SG_OK;
+}
+
+void sg_apart_after(sg_plan *plan)
+{
+    sg_session *s = plan->session;
+    for (int32_t k = 0; k < plan->n_entries; k++)
+        if (plan->entry[k].after >= 0) {
+            int32_t entry = plan->entry[k].entry;
+            s->mirror[entry].version = sg_store_claim(s->store, entry, &s->owner);
+        }
+}
+
+/* ---- plain memory, or the device's */
+
+sg_status sg_session_upload(sg_session *s, void *to, const void *from, size_t bytes, sg_error *err)
+{
+    if (!s->apart) {
+        if (bytes)
+            memcpy(to, from, bytes);
+        return SG_OK;
+    }
+    SG_TRY(s->apart->upload(s->device, to, from, bytes, err));
+    return s->apart->wait_uploads(s->device, err);
+}
+
+sg_status sg_session_copy(sg_session *s, void *to, const void *from, size_t bytes, sg_error *err)
+{
+    if (s->apart)
+        return s->apart->copy(s->device, to, from, bytes, err);
+    memcpy(to, from, bytes);
+    return SG_OK;
+}
+
+sg_status sg_session_fill(sg_session *s, void *to, int byte, size_t bytes, sg_error *err)
+{
+    if (s->apart)
+        return s->apart->fill(s->device, to, byte, bytes, err);
+    memset(to, byte, bytes);
+    return SG_OK;
+}
+
+/* ---- failures that show later */
+
+void sg_session_note(sg_session *session, sg_status (*call)(sg_device *device, sg_error *err))
+{
+    sg_error err;
+    if (call(session->device, &err) != SG_OK && session->failure.status == SG_OK)
+        session->failure = err;
+}
+
+sg_status sg_session_take_failure(sg_session *session, sg_error *err)
+{
+    sg_status status = session->failure.status;
+    if (status != SG_OK && err)
+        *err = session->failure;
+    session->failure.status = SG_OK;
+    return status;
+}
+
+sg_status sg_session_wait(sg_session *session, sg_error *err)
+{
+    SG_TRY(sg_session_take_failure(session, err));
+    return session->apart ? session->apart->wait(session->device, err) : SG_OK;
+}

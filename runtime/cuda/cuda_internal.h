@@ -1,0 +1,58 @@
+/* cuda_internal.h - what the files of runtime/cuda share: the device, the table of kernels, and how a kernel reports a
+ * failure that depends on values.
+ *
+ * Host code is C and device code is in .cu files, which export plain functions (extern "C": pointers, sizes, a stream). A
+ * launch only enqueues work on launch->stream: it may not allocate, synchronise or call back, so that a whole run can be
+ * captured into one CUDA graph. Its pointers are addresses of the device. */
+#ifndef SG_CUDA_INTERNAL_H
+#define SG_CUDA_INTERNAL_H
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include "runtime/backend_internal.h"
+#include "runtime/cuda/fault_internal.h"
+
+enum { SG_CUDA_MOST_SITES = 4096 };
+
+/* A node that can fail, to name it when it does. */
+typedef struct sg_cuda_site {
+    char text[160];
+} sg_cuda_site;
+
+struct sg_device {
+    int32_t index;
+    int32_t capability; /* 10 major + minor */
+    int32_t processors; /* streaming multiprocessors */
+    cudaStream_t stream;
+    cudaEvent_t uploaded; /* after the latest copy to the device */
+    cublasLtHandle_t blas;
+    bool tf32;               /* products of f32 may round their operands to TF32: only when asked for */
+    sg_cuda_fault *fault;    /* page-locked memory of the host that kernels can write */
+    sg_cuda_fault *fault_at; /* the same, as kernels see it */
+    sg_cuda_site *site;
+    int32_t n_sites;
+    struct sg_cuda_program *programs; /* compiled chains, shared by source text (nvrtc.c) */
+    char text[512];
+};
+
+/* One op's implementation. A table may hold several rows for one op: the first whose `supports` agrees is used. */
+typedef struct sg_cuda_kernel {
+    const sg_op *op;
+    bool (*supports)(const sg_kernel_spec *spec);
+    sg_status (*prepare)(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err);
+} sg_cuda_kernel;
+
+/* The row for this node, or NULL (kernel_table.c). */
+const sg_cuda_kernel *sg_cuda_find(const sg_kernel_spec *spec);
+
+/* For prepare of a kernel that can fail: the number by which it names its node in sg_cuda_raise. */
+int32_t sg_cuda_site_of(sg_device *device, const sg_kernel_spec *spec);
+
+/* SG_E_DEVICE with CUDA's text, unless `code` is success. */
+sg_status sg_cuda_check(cudaError_t code, const char *what, sg_error *err);
+
+/* For the end of a launch: true unless the last launch was refused. */
+bool sg_cuda_launched(sg_error *err);
+
+#endif

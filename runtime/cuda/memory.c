@@ -1,0 +1,133 @@
+/* memory.c - memory of the device, transfers, and runs recorded as one CUDA graph. Everything goes through the device's one
+ * stream, so that order is the order of calls. */
+#include "runtime/cuda/memory_internal.h"
+
+void *sg_cuda_allocate(sg_device *d, size_t bytes)
+{
+    void *memory = NULL;
+    if (cudaSetDevice(d->index) != cudaSuccess || cudaMalloc(&memory, bytes ? bytes : 1) != cudaSuccess) {
+        cudaGetLastError(); /* the failure is told here; later calls are not to meet it again */
+        return NULL;
+    }
+    return memory;
+}
+
+/* cudaFree waits for what uses the memory. */
+void sg_cuda_release(sg_device *d, void *memory)
+{
+    (void)d;
+    cudaFree(memory);
+}
+
+static void *allocate_host(sg_device *d, size_t bytes)
+{
+    void *memory = NULL;
+    if (cudaSetDevice(d->index) != cudaSuccess ||
+        cudaHostAlloc(&memory, bytes ? bytes : 1, cudaHostAllocDefault) != cudaSuccess) {
+        cudaGetLastError();
+        return NULL;
+    }
+    return memory;
+}
+
+static void release_host(sg_device *d, void *memory)
+{
+    (void)d;
+    cudaFreeHost(memory);
+}
+
+static sg_status upload(sg_device *d, void *to, const void *from, size_t bytes, sg_error *err)
+{
+    if (bytes == 0)
+        return SG_OK;
+    SG_TRY(
+        sg_cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, d->stream), "copy to the device", err));
+    return sg_cuda_check(cudaEventRecord(d->uploaded, d->stream), "copy to the device", err);
+}
+
+static sg_status download(sg_device *d, void *to, const void *from, size_t bytes, sg_error *err)
+{
+    return bytes == 0 ? SG_OK
+                      : sg_cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, d->stream),
+                                      "copy from the device", err);
+}
+
+static sg_status copy(sg_device *d, void *to, const void *from, size_t bytes, sg_error *err)
+{
+    return bytes == 0 ? SG_OK
+                      : sg_cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, d->stream),
+                                      "copy on the device", err);
+}
+
+static sg_status fill(sg_device *d, void *to, int byte, size_t bytes, sg_error *err)
+{
+    return bytes == 0 ? SG_OK : sg_cuda_check(cudaMemsetAsync(to, byte, bytes, d->stream), "fill on the device", err);
+}
+
+static sg_status wait_uploads(sg_device *d, sg_error *err)
+{
+    return sg_cuda_check(cudaEventSynchronize(d->uploaded), "copy to the device", err);
+}
+
+static sg_status wait(sg_device *d, sg_error *err)
+{
+    SG_TRY(sg_cuda_check(cudaStreamSynchronize(d->stream), "run on the device", err));
+    return sg_cuda_take_fault(d, err);
+}
+
+static size_t available(sg_device *d)
+{
+    size_t free_bytes = 0, total = 0;
+    if (cudaSetDevice(d->index) != cudaSuccess || cudaMemGetInfo(&free_bytes, &total) != cudaSuccess)
+        return 0;
+    return free_bytes;
+}
+
+static void *stream(sg_device *d) { return d->stream; }
+
+static sg_status record(sg_device *d, sg_status (*body)(void *user, sg_error *err), void *user, void **recording,
+                        sg_error *err)
+{
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t exec = NULL;
+    SG_TRY(sg_cuda_check(cudaStreamBeginCapture(d->stream, cudaStreamCaptureModeThreadLocal), "recording", err));
+    sg_status status = body(user, err);
+    cudaError_t code = cudaStreamEndCapture(d->stream, &graph); /* also after a failure: it ends the recording */
+    if (status == SG_OK)
+        status = sg_cuda_check(code, "recording", err);
+    if (status == SG_OK)
+        status = sg_cuda_check(cudaGraphInstantiate(&exec, graph, 0), "instantiating a recording", err);
+    if (graph)
+        cudaGraphDestroy(graph);
+    if (status != SG_OK)
+        cudaGetLastError();
+    *recording = exec;
+    return status;
+}
+
+static sg_status replay(sg_device *d, void *recording, sg_error *err)
+{
+    return sg_cuda_check(cudaGraphLaunch(recording, d->stream), "run", err);
+}
+
+static void forget(sg_device *d, void *recording)
+{
+    cudaStreamSynchronize(d->stream);
+    cudaGraphExecDestroy(recording);
+}
+
+const sg_apart sg_cuda_apart = {
+    .allocate_host = allocate_host,
+    .release_host = release_host,
+    .upload = upload,
+    .download = download,
+    .copy = copy,
+    .fill = fill,
+    .wait_uploads = wait_uploads,
+    .wait = wait,
+    .available = available,
+    .stream = stream,
+    .record = record,
+    .replay = replay,
+    .forget = forget,
+};
