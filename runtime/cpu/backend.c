@@ -1,7 +1,6 @@
 /* backend.c - the CPU as a device: opening, memory, and the way from a node to its kernel. */
 #include "runtime/cpu/cpu_internal.h"
 
-#include "runtime/cpu/fuse_internal.h"
 #include "runtime/cpu/onednn_internal.h"
 #include "runtime/runtime.h"
 

@@ -33,6 +33,9 @@ typedef struct sg_cpu_kernel {
 /* The row for this node, or NULL (kernel_table.c). */
 const sg_cpu_kernel *sg_cpu_find(const sg_kernel_spec *spec);
 
+/* The backend's `fuse` (passes.c). */
+sg_status sg_cpu_fuse(sg_graph *from, sg_graph *to, sg_error *err);
+
 /* Run fn over tiles [0, tiles) with up to `threads` threads of the run's team: fn is called for pieces of the range, any number
  * of times in each thread. `thread` is in [0, threads): an index of per-thread scratch. Runs in the caller if one thread is
  * enough or no run is going on. */

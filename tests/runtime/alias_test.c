@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "ops/ops.h"
+#include "runtime/cpu/cpu_internal.h"
 #include "runtime/backend_internal.h"
-#include "runtime/cpu/fuse_internal.h"
 #include "tests/support/graph_run.h"
 
 enum { MOST = 8, ELEMENTS = 4096 };

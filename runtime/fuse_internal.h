@@ -1,14 +1,26 @@
-/* fuse_internal.h - the fusion pass of the cpu backend: which nodes form a chain (fuse_plan.c), and building it (fuse.c). */
-#ifndef SG_CPU_FUSE_INTERNAL_H
-#define SG_CPU_FUSE_INTERNAL_H
+/* fuse_internal.h - the fusion pass: which nodes form a chain (fuse_plan.c), and building it (fuse.c). A backend says what a
+ * chain may consist of and compiles the bodies. */
+#ifndef SG_FUSE_INTERNAL_H
+#define SG_FUSE_INTERNAL_H
 
 #include "runtime/backend_internal.h"
 
-/* Copy `from` to `to` with chains of elementwise nodes grouped into sg_op_fused nodes. */
-sg_status sg_cpu_fuse(sg_graph *from, sg_graph *to, sg_error *err);
+/* What the chains of a backend may hold. */
+typedef struct sg_fuse_rules {
+    /* Can this op with these dtypes be a step? Shapes are not looked at. */
+    bool (*has)(const sg_op *op, int32_t n_in, const sg_dtype *in, sg_dtype out);
+    bool sums; /* may a chain end in sums over the last axes? */
+} sg_fuse_rules;
 
-/* The pass before it: products with one column as multiplications or sums of rows (simplify.c). */
-sg_status sg_cpu_simplify(sg_graph *from, sg_graph *to, sg_error *err);
+/* Copy `from` to `to` with chains of elementwise nodes grouped into sg_op_fused nodes. */
+sg_status sg_fuse_chains(sg_graph *from, sg_graph *to, const sg_fuse_rules *rules, sg_error *err);
+
+/* Products with one column as multiplications or sums of rows (simplify.c). */
+sg_status sg_fuse_simplify(sg_graph *from, sg_graph *to, sg_error *err);
+
+/* Passes one after the other. */
+typedef sg_status (*sg_fuse_pass)(sg_graph *from, sg_graph *to, sg_error *err);
+sg_status sg_fuse_passes(const sg_fuse_pass *pass, int32_t n, sg_graph *from, sg_graph *to, sg_error *err);
 
 /* What a node is to the pass. */
 typedef enum sg_fuse_role {
@@ -30,6 +42,7 @@ typedef struct sg_fuse_group {
 /* Groups of one graph. A group is named by its first member. It runs where its last member stands. */
 typedef struct sg_fuse_plan {
     sg_graph *graph;
+    const sg_fuse_rules *rules;
     int32_t n_nodes, n_values;
     sg_fuse_role *role;         /* of each node */
     bool *live;                 /* of each node: its elements are needed, not only its shape */
@@ -42,7 +55,7 @@ typedef struct sg_fuse_plan {
     struct sg_fuse_plan *outer; /* plans of the other graphs of this pass */
 } sg_fuse_plan;
 
-sg_status sg_fuse_plan_make(sg_fuse_plan *plan, sg_graph *graph, sg_error *err);
+sg_status sg_fuse_plan_make(sg_fuse_plan *plan, sg_graph *graph, const sg_fuse_rules *rules, sg_error *err);
 void sg_fuse_plan_release(sg_fuse_plan *plan);
 /* Is operand k of the node read for more than its shape? */
 bool sg_fuse_reads(const sg_node *node, int32_t k);

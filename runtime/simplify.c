@@ -3,7 +3,7 @@
  *     dH = g v'   [M, 1] x [1, N] is no sum at all: a multiplication with broadcasting, which joins the chain around it.
  *     dv = H' g   [M, K]' x [M, 1] reads H by columns; (g' H)' is the same sum of rows of H. */
 #include "ops/ops_internal.h"
-#include "runtime/cpu/fuse_internal.h"
+#include "runtime/fuse_internal.h"
 
 enum { TRANS_A, TRANS_B };
 
@@ -34,7 +34,7 @@ static bool simplify(void *user, sg_graph *to, sg_graph *from, const sg_node *no
     return true;
 }
 
-sg_status sg_cpu_simplify(sg_graph *from, sg_graph *to, sg_error *err)
+sg_status sg_fuse_simplify(sg_graph *from, sg_graph *to, sg_error *err)
 {
     return sg_graph_rewrite(from, to, simplify, NULL, NULL, err);
 }

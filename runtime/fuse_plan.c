@@ -3,10 +3,9 @@
  * Nodes are visited in their order; a node joins the chains of its operands where it can. One rule keeps the graph free of
  * cycles: whoever reads a value of a chain from outside stands after the chain's last member. A chain can then run at the
  * place of its last member, and no path leaves it and comes back. */
-#include "runtime/cpu/fuse_internal.h"
+#include "runtime/fuse_internal.h"
 
 #include "ops/ops.h"
-#include "runtime/cpu/program_internal.h"
 
 #define SG_OP(name) extern const sg_op sg_op_##name;
 #include "ops/op_list.h"
@@ -40,7 +39,7 @@ static bool is_step(const sg_fuse_plan *p, const sg_node *node)
         return false;
     for (int32_t k = 0; k < node->n_in; k++)
         in[k] = sg_dtype_of(sg_value_at(p->graph, node->in[k]));
-    return sg_program_has(node->op, node->n_in, in, sg_dtype_of(sg_value_at(p->graph, node->out)));
+    return p->rules->has(node->op, node->n_in, in, sg_dtype_of(sg_value_at(p->graph, node->out)));
 }
 
 static sg_fuse_role role_of(const sg_fuse_plan *p, const sg_node *node)
@@ -48,7 +47,7 @@ static sg_fuse_role role_of(const sg_fuse_plan *p, const sg_node *node)
     if (node->op == &sg_op_constant)
         return node->attr[0].count == 1 ? SG_FUSE_NUMBER : SG_FUSE_NONE;
     if (node->op == &sg_op_sum)
-        return is_trailing_sum(p, node) ? SG_FUSE_SUM : SG_FUSE_NONE;
+        return p->rules->sums && is_trailing_sum(p, node) ? SG_FUSE_SUM : SG_FUSE_NONE;
     if (!is_step(p, node))
         return SG_FUSE_NONE;
     if (node->op == &sg_op_fill_like)
@@ -250,9 +249,10 @@ static bool allocate_plan(sg_fuse_plan *p)
     return p->role && p->live && p->root && p->use_at && p->group && p->next && p->groups && p->image;
 }
 
-sg_status sg_fuse_plan_make(sg_fuse_plan *p, sg_graph *graph, sg_error *err)
+sg_status sg_fuse_plan_make(sg_fuse_plan *p, sg_graph *graph, const sg_fuse_rules *rules, sg_error *err)
 {
-    *p = (sg_fuse_plan){.graph = graph, .n_nodes = sg_node_count(graph), .n_values = sg_value_count(graph)};
+    *p = (sg_fuse_plan){
+        .graph = graph, .rules = rules, .n_nodes = sg_node_count(graph), .n_values = sg_value_count(graph)};
     if (!allocate_plan(p) || !mark_roots(p) || !list_uses(p)) {
         sg_fuse_plan_release(p);
         return sg_fail(err, SG_E_MEMORY, "out of memory grouping nodes");

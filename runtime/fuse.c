@@ -1,16 +1,15 @@
 /* fuse.c - the fusion pass: builds the chains that fuse_plan.c has found, in the course of one rewrite. Loop bodies are
  * rewritten by the same call, each with a plan of its own. */
-#include "runtime/cpu/fuse_internal.h"
+#include "runtime/fuse_internal.h"
 
 #include "ops/ops.h"
-#include "runtime/cpu/matmul_internal.h"
-#include "runtime/cpu/update_internal.h"
 
 #define SG_OP(name) extern const sg_op sg_op_##name;
 #include "ops/op_list.h"
 #undef SG_OP
 
 typedef struct fusing {
+    const sg_fuse_rules *rules;
     sg_fuse_plan *plans; /* a list: graphs met so far */
     sg_status status;
     sg_error *err;
@@ -22,8 +21,8 @@ static sg_fuse_plan *plan_of(fusing *f, sg_graph *graph)
         if (p->graph == graph)
             return p;
     sg_fuse_plan *made = sg_calloc(1, sizeof *made);
-    f->status =
-        made ? sg_fuse_plan_make(made, graph, f->err) : sg_fail(f->err, SG_E_MEMORY, "out of memory grouping nodes");
+    f->status = made ? sg_fuse_plan_make(made, graph, f->rules, f->err)
+                     : sg_fail(f->err, SG_E_MEMORY, "out of memory grouping nodes");
     if (f->status != SG_OK) {
         sg_free(made);
         return NULL;
@@ -227,9 +226,9 @@ static bool fuse_node(void *user, sg_graph *to, sg_graph *from, const sg_node *n
     return true;
 }
 
-static sg_status fuse_chains(sg_graph *from, sg_graph *to, sg_error *err)
+sg_status sg_fuse_chains(sg_graph *from, sg_graph *to, const sg_fuse_rules *rules, sg_error *err)
 {
-    fusing f = {NULL, SG_OK, err};
+    fusing f = {rules, NULL, SG_OK, err};
     sg_status status = sg_graph_rewrite(from, to, fuse_node, &f, NULL, err);
     while (f.plans) {
         sg_fuse_plan *p = f.plans;
@@ -240,19 +239,13 @@ static sg_status fuse_chains(sg_graph *from, sg_graph *to, sg_error *err)
     return status;
 }
 
-typedef sg_status (*pass)(sg_graph *from, sg_graph *to, sg_error *err);
-
-/* Products with one column first: some are none. Sums of products before chains, which would take the sum in; updates after,
- * which read what chains leave. */
-sg_status sg_cpu_fuse(sg_graph *from, sg_graph *to, sg_error *err)
+sg_status sg_fuse_passes(const sg_fuse_pass *pass, int32_t n, sg_graph *from, sg_graph *to, sg_error *err)
 {
-    static const pass passes[] = {sg_cpu_simplify, sg_cpu_join_products, fuse_chains, sg_cpu_join_updates};
-    enum { PASSES = sizeof passes / sizeof passes[0] };
     sg_graph *now = from;
     sg_status status = SG_OK;
-    for (int i = 0; i < PASSES && status == SG_OK; i++) {
-        sg_graph *next = i == PASSES - 1 ? to : sg_graph_new();
-        status = next ? passes[i](now, next, err) : sg_fail(err, SG_E_MEMORY, "out of memory fusing nodes");
+    for (int32_t i = 0; i < n && status == SG_OK; i++) {
+        sg_graph *next = i == n - 1 ? to : sg_graph_new();
+        status = next ? pass[i](now, next, err) : sg_fail(err, SG_E_MEMORY, "out of memory fusing nodes");
         if (now != from)
             sg_graph_free(now);
         now = next;
