@@ -28,8 +28,19 @@ endif()
 set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 90-virtual)
 set(CMAKE_CUDA_STANDARD 17)
 enable_language(CUDA)
+# What kernels compiled at run time are compiled from is part of the module, as text.
+function(sg_text name path)
+  file(READ ${path} bytes HEX)
+  string(REGEX REPLACE "(..)" "0x\\1," bytes "${bytes}")
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/${name}.c CONTENT
+    "extern const char ${name}[];\nconst char ${name}[] = {${bytes}0};\n")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${path})
+endfunction()
+sg_text(sg_cuda_text_random ${CMAKE_SOURCE_DIR}/graph/random_internal.h)
+sg_text(sg_cuda_text_functions ${CMAKE_SOURCE_DIR}/runtime/cuda/chain_functions.cuh)
 file(GLOB cuda_sources CONFIGURE_DEPENDS runtime/cuda/*.c runtime/cuda/*.cu)
-add_library(sg_cuda MODULE ${cuda_sources})
+add_library(sg_cuda MODULE ${cuda_sources} ${CMAKE_BINARY_DIR}/sg_cuda_text_random.c
+  ${CMAKE_BINARY_DIR}/sg_cuda_text_functions.c)
 set_target_properties(sg_cuda PROPERTIES PREFIX "" OUTPUT_NAME sealgraph-cuda C_VISIBILITY_PRESET hidden
   CUDA_VISIBILITY_PRESET hidden CUDA_RUNTIME_LIBRARY Static LINKER_LANGUAGE CUDA)
 target_include_directories(sg_cuda PRIVATE ${CMAKE_SOURCE_DIR} ${CUDNN_INCLUDE_DIR})

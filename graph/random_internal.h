@@ -1,7 +1,7 @@
 /* random_internal.h - the one source of random numbers: Philox4x32-10 (Salmon et al. 2011), addressed by what is drawn, not by
  * who draws it. A draw is (seed, stream, step, loop iteration, element); four neighbouring elements share one block. Only
  * integer operations and exactly rounded +, *, / and sqrt are used, and the build forbids contraction, so that every
- * backend, vector width and thread count gets the same bits. */
+ * backend, vector width and thread count gets the same bits. The text is C and C++: kernels for GPUs are compiled from it. */
 #ifndef SG_RANDOM_INTERNAL_H
 #define SG_RANDOM_INTERNAL_H
 
@@ -39,7 +39,8 @@ static inline sg_draw sg_draw_make(uint64_t stream, const int32_t rng[4], uint64
 /* The same from the four words of a key (sg_draw_key in ops/): key[0], key[1], counter2, counter3. */
 static inline sg_draw sg_draw_of_key(const int32_t word[4])
 {
-    return (sg_draw){{(uint32_t)word[0], (uint32_t)word[1]}, (uint32_t)word[2], (uint32_t)word[3]};
+    sg_draw draw = {{(uint32_t)word[0], (uint32_t)word[1]}, (uint32_t)word[2], (uint32_t)word[3]};
+    return draw;
 }
 
 static inline void sg_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])

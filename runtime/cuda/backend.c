@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/cuda/chain_internal.h"
 #include "runtime/cuda/memory_internal.h"
 #include "runtime/cuda/nvrtc_internal.h"
 
@@ -184,6 +185,7 @@ const sg_backend *sg_backend_module(uint32_t abi, sg_error *err)
         .describe = cuda_describe,
         .supports = cuda_supports,
         .prepare = cuda_prepare,
+        .fuse = sg_cuda_fuse,
         .allocate = sg_cuda_allocate,
         .release = sg_cuda_release,
     };

@@ -4,6 +4,7 @@
 
 #include "runtime/cuda/cuda_internal.h"
 
+extern const sg_cuda_kernel sg_cuda_chain_kernels[];  /* chain.c: elementwise ops and fused chains */
 extern const sg_cuda_kernel sg_cuda_matmul_kernels[]; /* matmul.c: products by cuBLASLt */
 
 #endif

@@ -3,6 +3,7 @@
 
 /* clang-format off */
 static const sg_cuda_kernel *const tables[] = {
+    sg_cuda_chain_kernels,
     sg_cuda_matmul_kernels,
 };
 /* clang-format on */

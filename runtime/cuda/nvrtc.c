@@ -4,6 +4,8 @@
 
 #include "runtime/cuda/nvrtc_internal.h"
 
+extern const char sg_cuda_text_random[], sg_cuda_text_functions[];
+
 struct sg_cuda_program {
     struct sg_cuda_program *next;
     char *source;
@@ -49,8 +51,14 @@ static sg_status translate(sg_device *d, struct sg_cuda_program *p, const char *
     char architecture[32];
     snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%d", (int)d->capability);
     const char *options[] = {architecture, "--fmad=false", "--std=c++17", "--device-as-default-execution-space"};
+    /* There are no files: what may be included is given by name. NVRTC knows the functions of the C headers itself. */
+    static const char *const names[] = {"random.h", "functions.h", "math.h", "stdint.h", "string.h"};
+    const char *const texts[] = {sg_cuda_text_random, sg_cuda_text_functions, "",
+                                 "typedef unsigned char uint8_t; typedef int int32_t; typedef unsigned uint32_t; "
+                                 "typedef long long int64_t; typedef unsigned long long uint64_t;",
+                                 ""};
     nvrtcProgram program = NULL;
-    nvrtcResult code = nvrtcCreateProgram(&program, p->source, "chain.cu", 0, NULL, NULL);
+    nvrtcResult code = nvrtcCreateProgram(&program, p->source, "chain.cu", sizeof names / sizeof *names, texts, names);
     if (code != NVRTC_SUCCESS)
         return failed(NULL, code, err);
     code = nvrtcCompileProgram(program, (int)(sizeof options / sizeof *options), options);

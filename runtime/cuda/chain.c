@@ -1,0 +1,105 @@
+/* chain.c - elementwise ops and fused chains as generated kernels. */
+#include <string.h>
+
+#include "runtime/cuda/chain_internal.h"
+#include "runtime/cuda/cuda_kernels.h"
+#include "runtime/cuda/nvrtc_internal.h"
+#include "runtime/fuse_internal.h"
+
+#define SG_OP(name) extern const sg_op sg_op_##name;
+#include "ops/op_list.h"
+#undef SG_OP
+
+enum { BLOCK = 256, WAVES = 16, MOST_PARAMETERS = 512 };
+
+typedef struct chain {
+    sg_cuda_chain text;
+    cudaKernel_t kernel;
+    unsigned blocks;
+    int32_t n_out;
+    char name[48];
+} chain;
+
+static void release(void *state)
+{
+    chain *c = state;
+    sg_cuda_chain_release(&c->text);
+    sg_free(c);
+}
+
+static bool launch(const sg_launch *l, sg_error *err)
+{
+    const chain *c = l->state;
+    void *parameter[MOST_PARAMETERS];
+    unsigned long long repeat = l->run.repeat;
+    int32_t n = 0;
+    if (c->text.count == 0)
+        return true;
+    for (int32_t k = 0; k < c->text.n_input; k++)
+        parameter[n++] = (void *)(uintptr_t)&l->in[c->text.input[k]];
+    for (int32_t j = 0; j < c->n_out; j++)
+        parameter[n++] = (void *)(uintptr_t)&l->out[j];
+    parameter[n] = &repeat;
+    dim3 grid = {c->blocks, 1, 1}, block = {BLOCK, 1, 1};
+    return sg_cuda_check(cudaLaunchKernel((const void *)c->kernel, grid, block, parameter, 0, l->stream),
+                         "launch of a chain", err) == SG_OK;
+}
+
+static sg_status build(chain *c, sg_device *device, const sg_kernel_spec *spec, sg_error *err)
+{
+    SG_TRY(sg_cuda_chain_write(&c->text, spec, err));
+    int64_t blocks = (c->text.count + BLOCK - 1) / BLOCK, most = (int64_t)device->processors * WAVES;
+    c->blocks = (unsigned)(blocks < most ? blocks : most);
+    c->n_out = spec->n_out;
+    if (spec->node->op == &sg_op_fused)
+        snprintf(c->name, sizeof c->name, "fused %d ops", (int)c->text.n_steps);
+    else
+        snprintf(c->name, sizeof c->name, "cuda %s", spec->node->op->name);
+    return c->text.count == 0 ? SG_OK : sg_cuda_compile(device, c->text.source, "chain", &c->kernel, err);
+}
+
+static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
+{
+    chain *c = sg_calloc(1, sizeof *c);
+    if (!c)
+        return sg_fail(err, SG_E_MEMORY, "out of memory preparing a chain");
+    sg_status status = build(c, device, spec, err);
+    if (status != SG_OK) {
+        release(c);
+        return status;
+    }
+    *out = (sg_kernel){.name = c->name, .launch = launch, .state = c, .release = release, .alias = c->text.alias};
+    return SG_OK;
+}
+
+static bool supports(const sg_kernel_spec *spec)
+{
+    return spec->n_out == 1 && spec->n_in <= 3 &&
+           sg_cuda_chain_has(spec->node->op, spec->n_in, spec->in_dtype, spec->out_dtype[0]);
+}
+
+sg_status sg_cuda_fuse(sg_graph *from, sg_graph *to, sg_error *err)
+{
+    static const sg_fuse_rules rules = {sg_cuda_chain_has, false};
+    sg_graph *simple = sg_graph_new();
+    sg_status status = simple ? sg_fuse_simplify(from, simple, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
+    if (status == SG_OK)
+        status = sg_fuse_chains(simple, to, &rules, err);
+    if (simple)
+        sg_graph_free(simple);
+    return status;
+}
+
+/* clang-format off */
+#define ROW(name) {&sg_op_##name, supports, prepare}
+const sg_cuda_kernel sg_cuda_chain_kernels[] = {
+    {&sg_op_fused, NULL, prepare},
+    ROW(neg), ROW(abs), ROW(sign), ROW(floor), ROW(exp), ROW(expm1), ROW(log), ROW(log1p), ROW(sqrt), ROW(rsqrt),
+    ROW(square), ROW(reciprocal), ROW(sin), ROW(cos), ROW(tanh), ROW(erf), ROW(erfc), ROW(sigmoid), ROW(log_sigmoid),
+    ROW(softplus), ROW(relu), ROW(leaky_relu), ROW(elu), ROW(gelu), ROW(gelu_derivative), ROW(clip), ROW(is_finite),
+    ROW(logical_not), ROW(cast), ROW(stop_gradient), ROW(add), ROW(sub), ROW(mul), ROW(div), ROW(pow), ROW(maximum),
+    ROW(minimum), ROW(xlogy), ROW(equal), ROW(not_equal), ROW(less), ROW(less_equal), ROW(greater), ROW(greater_equal),
+    ROW(logical_and), ROW(logical_or), ROW(where), ROW(uniform_like), ROW(normal_like), ROW(keyed_uniform),
+    ROW(broadcast_like), ROW(tile_axis), ROW(fill_like),
+    {0},
+};

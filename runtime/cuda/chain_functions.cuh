@@ -1,0 +1,109 @@
+// chain_functions.cuh - the steps of generated kernels, compiled with NVRTC together with each chain. Registers hold float (bool
+// as 0 or 1) or int; a step is the function of its operator's name, chosen by the types of the operands. What operators answer at
+// ends and singular points: docs/conventions.md.
+
+#define UNARY(name, expression)                                                                                        \
+    __device__ float sg_##name(float x) { return expression; }
+#define BINARY(name, expression)                                                                                       \
+    __device__ float sg_##name(float x, float y) { return expression; }
+#define UNARY_INT(name, expression)                                                                                    \
+    __device__ int sg_##name(int x) { return expression; }
+#define BINARY_INT(name, expression)                                                                                   \
+    __device__ int sg_##name(int x, int y) { return expression; }
+#define COMPARISON(name, operation)                                                                                    \
+    __device__ float sg_##name(float x, float y) { return x operation y; }                                             \
+    __device__ float sg_##name(int x, int y) { return x operation y; }
+
+UNARY(copy, x)
+UNARY(neg, -x)
+UNARY(abs, fabsf(x))
+UNARY(sign, x != x ? x : (float)((x > 0) - (x < 0)))
+UNARY(floor, floorf(x))
+UNARY(exp, expf(x))
+UNARY(expm1, expm1f(x))
+UNARY(log, logf(x))
+UNARY(log1p, log1pf(x))
+UNARY(sqrt, sqrtf(x))
+UNARY(rsqrt, 1.0f / sqrtf(x))
+UNARY(square, x * x)
+UNARY(reciprocal, 1.0f / x)
+UNARY(sin, sinf(x))
+UNARY(cos, cosf(x))
+UNARY(tanh, tanhf(x))
+UNARY(erf, erff(x))
+UNARY(erfc, erfcf(x))
+UNARY(relu, x > 0 ? x : x != x ? x : 0.0f)
+UNARY(is_finite, fabsf(x) < __int_as_float(0x7f800000))
+UNARY(logical_not, x == 0)
+BINARY(add, x + y)
+BINARY(sub, x - y)
+BINARY(mul, x * y)
+BINARY(div, x / y)
+BINARY(pow, powf(x, y))
+BINARY(maximum, x != x ? x : y != y ? y : x > y ? x : y)
+BINARY(minimum, x != x ? x : y != y ? y : x < y ? x : y)
+BINARY(xlogy, x == 0 && y == y ? 0.0f : x * logf(y))
+BINARY(logical_and, x != 0 && y != 0)
+BINARY(logical_or, x != 0 || y != 0)
+COMPARISON(equal, ==)
+COMPARISON(not_equal, !=)
+COMPARISON(less, <)
+COMPARISON(less_equal, <=)
+COMPARISON(greater, >)
+COMPARISON(greater_equal, >=)
+
+// Integer arithmetic wraps.
+UNARY_INT(copy, x)
+UNARY_INT(neg, (int)(0u - (unsigned)x))
+UNARY_INT(abs, x < 0 ? (int)(0u - (unsigned)x) : x)
+UNARY_INT(sign, (x > 0) - (x < 0))
+UNARY_INT(square, (int)((unsigned)x *(unsigned)x))
+UNARY_INT(relu, x > 0 ? x : 0)
+BINARY_INT(add, (int)((unsigned)x + (unsigned)y))
+BINARY_INT(sub, (int)((unsigned)x - (unsigned)y))
+BINARY_INT(mul, (int)((unsigned)x *(unsigned)y))
+BINARY_INT(maximum, x > y ? x : y)
+BINARY_INT(minimum, x < y ? x : y)
+
+__device__ float sg_where(float c, float x, float y) { return c != 0 ? x : y; }
+__device__ int sg_where(float c, int x, int y) { return c != 0 ? x : y; }
+
+// 1 / (1 + e^-x) for x >= 0 and e^x / (1 + e^x) below: no overflow, and both tails keep their relative precision.
+__device__ float sg_sigmoid(float x)
+{
+    float t = expf(-fabsf(x));
+    return (x < 0 ? t : 1.0f) / (1.0f + t);
+}
+UNARY(softplus, (x > 0 ? x : 0.0f) + log1pf(expf(-fabsf(x))))
+UNARY(log_sigmoid, -sg_softplus(-x))
+
+// Beyond 15 the tail of the normal distribution is 0 in float; the bound keeps infinities from meeting it. NaN stays.
+__device__ float sg_within_15(float x) { return fabsf(x) > 15.0f ? 15.0f : fabsf(x); }
+__device__ float sg_normal_tail(float a) { return 0.5f * erfcf(a * 0.70710678f); }
+// x P(Z <= x) = max(x, 0) - |x| P(Z > |x|)
+__device__ float sg_gelu(float x)
+{
+    float a = sg_within_15(x);
+    return (x > 0 ? x : 0.0f) - a * sg_normal_tail(a);
+}
+// P(Z <= x) + x density(x), from the tail at |x| on both sides
+__device__ float sg_gelu_derivative(float x)
+{
+    float a = sg_within_15(x), d = sg_normal_tail(a) - a * 0.39894228f * expf(-0.5f * a * a);
+    return x < 0 ? d : 1.0f - d;
+}
+
+__device__ float sg_leaky_relu(float x, float slope) { return x > 0 ? x : x * slope; }
+__device__ float sg_elu(float x, float alpha) { return x > 0 ? x : alpha * expm1f(x); }
+__device__ float sg_clip(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
+
+// Conversions. What does not fit an integer, NaN included, becomes the nearest, or 0.
+__device__ int sg_to_int(int x) { return x; }
+__device__ int sg_to_int(float x)
+{
+    return x >= 2147483648.0f ? 2147483647 : x < -2147483648.0f ? -2147483647 - 1 : x != x ? 0 : (int)x;
+}
+__device__ float sg_to_float(int x) { return (float)x; }
+__device__ float sg_to_float(float x) { return x; }
+__device__ float sg_to_bool(int x) { return x != 0; }
+__device__ float sg_to_bool(float x) { return x != 0; }

@@ -1,0 +1,28 @@
+/* chain_internal.h - elementwise chains as generated kernels: from a node to source text (chain_source.c), and running it
+ * (chain.c). */
+#ifndef SG_CUDA_CHAIN_INTERNAL_H
+#define SG_CUDA_CHAIN_INTERNAL_H
+
+#include "runtime/cuda/cuda_internal.h"
+
+/* A node's operands in the order of the kernel's parameters, and its text. Inputs that the text does not read have no
+ * parameter. */
+typedef struct sg_cuda_chain {
+    char *source;
+    int64_t count;  /* elements of the iteration space */
+    int32_t *input; /* operands that are parameters */
+    int32_t n_input;
+    int32_t *alias;  /* by output, as in sg_kernel */
+    int32_t n_steps; /* operators computed */
+} sg_cuda_chain;
+
+/* Can this op with these dtypes be a step? Shapes are not looked at. */
+bool sg_cuda_chain_has(const sg_op *op, int32_t n_in, const sg_dtype *in, sg_dtype out);
+/* A fused body, or one op. The kernel is named `chain`; parameters: inputs, outputs, then the loop iteration (uint64_t). */
+sg_status sg_cuda_chain_write(sg_cuda_chain *chain, const sg_kernel_spec *spec, sg_error *err);
+void sg_cuda_chain_release(sg_cuda_chain *chain);
+
+/* The backend's `fuse`. */
+sg_status sg_cuda_fuse(sg_graph *from, sg_graph *to, sg_error *err);
+
+#endif

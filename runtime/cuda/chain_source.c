@@ -1,0 +1,475 @@
+/* chain_source.c - the text of a chain's kernel: one thread an element, loads first, then a line a step, then stores, so that
+ * an output may lie where an input lay. Shapes are in the text as numbers: divisions by them become multiplications. */
+#include <stdarg.h>
+#include <string.h>
+
+#include "ops/ops.h"
+#include "runtime/cuda/chain_internal.h"
+
+#define SG_OP(name) extern const sg_op sg_op_##name;
+#include "ops/op_list.h"
+#undef SG_OP
+
+enum { NONE = -1, MOST_POINTERS = 400 };
+
+/* ---- which ops */
+
+/* Steps on float registers, and those that have one on integers too; the function's name is the op's. */
+static const sg_op *const real_steps[] = {
+    &sg_op_floor,       &sg_op_exp,         &sg_op_expm1,      &sg_op_log,     &sg_op_log1p,
+    &sg_op_sqrt,        &sg_op_rsqrt,       &sg_op_reciprocal, &sg_op_sin,     &sg_op_cos,
+    &sg_op_tanh,        &sg_op_erf,         &sg_op_erfc,       &sg_op_sigmoid, &sg_op_log_sigmoid,
+    &sg_op_softplus,    &sg_op_gelu,        &sg_op_leaky_relu, &sg_op_elu,     &sg_op_gelu_derivative,
+    &sg_op_clip,        &sg_op_is_finite,   &sg_op_div,        &sg_op_pow,     &sg_op_xlogy,
+    &sg_op_logical_and, &sg_op_logical_not, &sg_op_logical_or,
+};
+static const sg_op *const both_steps[] = {
+    &sg_op_neg,       &sg_op_abs,  &sg_op_sign,       &sg_op_square,  &sg_op_relu,          &sg_op_add,
+    &sg_op_sub,       &sg_op_mul,  &sg_op_maximum,    &sg_op_minimum, &sg_op_equal,         &sg_op_where,
+    &sg_op_not_equal, &sg_op_less, &sg_op_less_equal, &sg_op_greater, &sg_op_greater_equal,
+};
+
+static bool among(const sg_op *op, const sg_op *const *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i] == op)
+            return true;
+    return false;
+}
+
+static bool has_both(const sg_op *op) { return among(op, both_steps, sizeof both_steps / sizeof *both_steps); }
+static bool has_real(const sg_op *op) { return among(op, real_steps, sizeof real_steps / sizeof *real_steps); }
+
+/* The operand itself, seen in another shape. */
+static bool passes_on(const sg_op *op) { return op == &sg_op_stop_gradient || op == &sg_op_broadcast_like; }
+
+static bool is_draw(const sg_op *op)
+{
+    return op == &sg_op_uniform_like || op == &sg_op_normal_like || op == &sg_op_keyed_uniform;
+}
+
+static bool has_register(sg_dtype dtype) { return dtype == SG_F32 || dtype == SG_I32 || dtype == SG_BOOL; }
+
+bool sg_cuda_chain_has(const sg_op *op, int32_t n_in, const sg_dtype *in, sg_dtype out)
+{
+    for (int32_t k = 0; k < n_in; k++)
+        if (!has_register(in[k]))
+            return false;
+    if (!has_register(out))
+        return false;
+    if (passes_on(op) || op == &sg_op_tile_axis || op == &sg_op_fill_like || op == &sg_op_cast)
+        return true;
+    if (is_draw(op))
+        return out == SG_F32;
+    return has_both(op) || (has_real(op) && in[n_in - 1] != SG_I32);
+}
+
+/* ---- text */
+
+typedef struct text {
+    char *at;
+    size_t length, capacity;
+    bool failed;
+} text;
+
+static void put(text *t, const char *format, ...) SG_PRINTF(2, 3);
+static void put(text *t, const char *format, ...)
+{
+    va_list args;
+    for (int attempt = 0; attempt < 2 && !t->failed; attempt++) {
+        va_start(args, format);
+        int n = vsnprintf(t->at + t->length, t->capacity - t->length, format, args);
+        va_end(args);
+        if (n >= 0 && (size_t)n < t->capacity - t->length) {
+            t->length += (size_t)n;
+            return;
+        }
+        size_t wider = 2 * t->capacity + (size_t)(n > 0 ? n : 0) + 1;
+        char *moved = n < 0 ? NULL : sg_realloc(t->at, wider);
+        t->failed = !moved;
+        t->at = moved ? moved : t->at;
+        t->capacity = moved ? wider : t->capacity;
+    }
+}
+
+/* ---- values */
+
+typedef enum kind { INPUT, NUMBER, RESULT } kind;
+
+/* A value of the chain. An input has the strides of its memory by the axes of the shape it is seen in. */
+typedef struct slot {
+    kind kind;
+    sg_dtype dtype;
+    sg_shape shape;
+    int64_t stride[SG_MAX_RANK];
+    int32_t input; /* operand of the node */
+    double number;
+    bool loaded;
+} slot;
+
+typedef struct writer {
+    const sg_kernel_spec *spec;
+    sg_cuda_chain *chain;
+    slot *slot;
+    int32_t n_slots, capacity;
+    int32_t *parameter; /* of each operand, or NONE */
+    bool *scattered;    /* of each operand: read at other places than the element's own */
+    sg_shape space;
+    text setup, loads, steps, stores; /* before the loop, and in it */
+    bool failed;                      /* out of memory */
+    const sg_op *unfit;               /* no step for this one */
+} writer;
+
+static int32_t add_slot(writer *w, slot s)
+{
+    if (w->n_slots == w->capacity) {
+        int32_t wider = w->capacity ? 2 * w->capacity : 32;
+        slot *moved = sg_realloc(w->slot, (size_t)wider * sizeof *moved);
+        if (!moved) {
+            w->failed = true;
+            return NONE;
+        }
+        w->slot = moved;
+        w->capacity = wider;
+    }
+    w->slot[w->n_slots] = s;
+    return w->n_slots++;
+}
+
+static int32_t input_slot(writer *w, int32_t input, const sg_shape *shape, sg_dtype dtype)
+{
+    slot s = {.kind = INPUT, .dtype = dtype, .shape = *shape, .input = input};
+    int64_t stride = 1;
+    for (int32_t i = shape->rank - 1; i >= 0; i--) {
+        s.stride[i] = stride;
+        stride *= shape->dim[i];
+    }
+    return add_slot(w, s);
+}
+
+static int32_t number_slot(writer *w, double number, sg_dtype dtype)
+{
+    return add_slot(w, (slot){.kind = NUMBER, .dtype = dtype, .number = number});
+}
+
+static int32_t parameter_of(writer *w, int32_t input)
+{
+    if (w->parameter[input] == NONE) {
+        w->parameter[input] = w->chain->n_input;
+        w->chain->input[w->chain->n_input++] = input;
+    }
+    return w->parameter[input];
+}
+
+static const char *register_type(sg_dtype dtype) { return dtype == SG_I32 ? "int" : "float"; }
+static const char *memory_type(sg_dtype dtype)
+{
+    return dtype == SG_I32 ? "int" : dtype == SG_BOOL ? "unsigned char" : "float";
+}
+
+/* The place of element i: axes of size 1 dropped, neighbours merged where one step of the outer is a walk of the inner. */
+static void put_place(writer *w, const slot *s)
+{
+    int64_t dim[SG_MAX_RANK], stride[SG_MAX_RANK], inner = 1;
+    int32_t rank = 0, lead = w->space.rank - s->shape.rank, terms = 0;
+    for (int32_t i = 0; i < w->space.rank; i++) {
+        int64_t d = w->space.dim[i], step = i < lead || s->shape.dim[i - lead] == 1 ? 0 : s->stride[i - lead];
+        if (d == 1)
+            continue;
+        if (rank > 0 && stride[rank - 1] == step * d) {
+            dim[rank - 1] *= d;
+            stride[rank - 1] = step;
+        } else {
+            dim[rank] = d;
+            stride[rank++] = step;
+        }
+    }
+    if (rank == 1 && stride[0] == 1) {
+        put(&w->loads, "i");
+        return;
+    }
+    w->scattered[s->input] = true;
+    for (int32_t i = rank - 1; i >= 0; inner *= dim[i--]) {
+        if (stride[i] == 0)
+            continue;
+        put(&w->loads, "%s(index)%lld * (", terms++ ? " + " : "", (long long)stride[i]);
+        put(&w->loads, inner > 1 ? "i / (index)%lld" : "i", (long long)inner);
+        if (i > 0)
+            put(&w->loads, " %% (index)%lld", (long long)dim[i]);
+        put(&w->loads, ")");
+    }
+    if (terms == 0)
+        put(&w->loads, "0");
+}
+
+static void load(writer *w, int32_t at)
+{
+    slot *s = &w->slot[at];
+    if (s->loaded)
+        return;
+    s->loaded = true;
+    if (s->kind == NUMBER) {
+        float real = s->dtype == SG_BOOL ? (float)(s->number != 0) : (float)s->number;
+        uint32_t bits;
+        memcpy(&bits, &real, sizeof bits);
+        if (s->dtype == SG_I32)
+            put(&w->setup, "    const int v%d = (int)0x%xu;\n", (int)at, (unsigned)(int32_t)s->number);
+        else
+            put(&w->setup, "    const float v%d = __int_as_float((int)0x%xu);\n", (int)at, (unsigned)bits);
+    } else if (s->kind == INPUT) {
+        put(&w->loads, "        const %s v%d = in%d[", register_type(s->dtype), (int)at,
+            (int)parameter_of(w, s->input));
+        put_place(w, s);
+        put(&w->loads, s->dtype == SG_BOOL ? "] != 0;\n" : "];\n");
+    }
+}
+
+/* ---- steps */
+
+/* One node: its operands as slots (NONE for operands read for their shape alone). */
+typedef struct unit {
+    const sg_op *op;
+    const sg_attr *attr;
+    int32_t n_in;
+    const int32_t *in;
+    const sg_shape *shape; /* of the output */
+    sg_dtype dtype;
+} unit;
+
+static int32_t unfit(writer *w, const sg_op *op)
+{
+    w->unfit = op;
+    return NONE;
+}
+
+static int32_t result_slot(writer *w, const unit *u)
+{
+    w->chain->n_steps++;
+    return add_slot(w, (slot){.kind = RESULT, .dtype = u->dtype, .shape = *u->shape});
+}
+
+static int32_t write_tile(writer *w, const unit *u)
+{
+    slot x = w->slot[u->in[0]], view = x;
+    if (x.kind == NUMBER)
+        return u->in[0];
+    if (x.kind != INPUT)
+        return unfit(w, u->op);
+    int32_t axis = (int32_t)u->attr[0].i;
+    view.shape = *u->shape;
+    view.loaded = false;
+    for (int32_t i = 0; i < u->shape->rank; i++)
+        view.stride[i] = i == axis ? 0 : x.stride[i < axis ? i : i - 1];
+    return add_slot(w, view);
+}
+
+static int32_t write_draw(writer *w, const unit *u)
+{
+    if (u->in[1] == NONE || w->slot[u->in[1]].kind != INPUT)
+        return unfit(w, u->op);
+    int32_t words = w->slot[u->in[1]].input, at = result_slot(w, u);
+    w->scattered[words] = true;
+    if (u->op == &sg_op_keyed_uniform)
+        put(&w->setup, "    const sg_draw d%d = sg_draw_of_key(in%d);\n", (int)at, (int)parameter_of(w, words));
+    else
+        put(&w->setup, "    const sg_draw d%d = sg_draw_make(%lluull, in%d, repeat);\n", (int)at,
+            (unsigned long long)u->attr[0].i, (int)parameter_of(w, words));
+    put(&w->steps, "        const float v%d = sg_%s_from_bits(sg_random_bits(d%d, i));\n", (int)at,
+        u->op == &sg_op_normal_like ? "normal" : "uniform", (int)at);
+    return at;
+}
+
+static int32_t write_call(writer *w, const unit *u, const char *function)
+{
+    for (int32_t k = 0; k < u->n_in; k++)
+        load(w, u->in[k]);
+    int32_t at = result_slot(w, u);
+    put(&w->steps, "        const %s v%d = sg_%s(", register_type(u->dtype), (int)at, function);
+    for (int32_t k = 0; k < u->n_in; k++)
+        put(&w->steps, "%sv%d", k ? ", " : "", (int)u->in[k]);
+    for (int32_t k = 0; u->op != &sg_op_cast && k < u->op->n_attrs; k++) {
+        float number = (float)u->attr[k].f;
+        uint32_t bits;
+        memcpy(&bits, &number, sizeof bits);
+        put(&w->steps, ", __int_as_float((int)0x%xu)", (unsigned)bits);
+    }
+    put(&w->steps, ");\n");
+    return at;
+}
+
+static int32_t write_unit(writer *w, const unit *u)
+{
+    if (u->op == &sg_op_fill_like)
+        return number_slot(w, u->attr[0].f, u->dtype);
+    if (u->op == &sg_op_tile_axis)
+        return write_tile(w, u);
+    if (passes_on(u->op))
+        return u->in[0];
+    if (is_draw(u->op))
+        return write_draw(w, u);
+    if (u->op == &sg_op_cast)
+        return write_call(w, u, u->dtype == SG_I32 ? "to_int" : u->dtype == SG_BOOL ? "to_bool" : "to_float");
+    return has_both(u->op) || has_real(u->op) ? write_call(w, u, u->op->name) : unfit(w, u->op);
+}
+
+static void leave(writer *w, int32_t at, int32_t output, const sg_shape *shape, sg_dtype dtype)
+{
+    if (at == NONE)
+        return;
+    w->space = *shape;
+    load(w, at);
+    put(&w->stores, "        out%d[i] = v%d%s;\n", (int)output, (int)at, dtype == SG_BOOL ? " != 0" : "");
+}
+
+/* ---- nodes */
+
+static int32_t write_node(writer *w, sg_graph *body, const sg_node *node, const int32_t *slot_of, int32_t *next_input)
+{
+    const sg_shape *shape = sg_shape_of(sg_value_at(body, node->out));
+    sg_dtype dtype = sg_dtype_of(sg_value_at(body, node->out));
+    int32_t in[3] = {NONE, NONE, NONE};
+    if (node->op == &sg_op_constant && node->attr[0].count == 1)
+        return number_slot(w, node->attr[0].reals[0], dtype);
+    if (node->op->flags & SG_OP_LEAF)
+        return input_slot(w, (*next_input)++, shape, dtype);
+    if (node->n_in > 3)
+        return unfit(w, node->op);
+    for (int32_t k = 0; k < node->n_in; k++)
+        in[k] = slot_of[node->in[k]];
+    return write_unit(w, &(unit){node->op, node->attr, node->n_in, in, shape, dtype});
+}
+
+static void write_body(writer *w, sg_graph *body)
+{
+    int32_t *slot_of = sg_calloc(sg_value_count(body) + 1, sizeof *slot_of), next_input = 0;
+    w->failed |= !slot_of;
+    for (int32_t n = 0; !w->failed && !w->unfit && n < sg_node_count(body); n++) {
+        const sg_node *node = sg_node_at(body, n);
+        slot_of[node->out] = write_node(w, body, node, slot_of, &next_input);
+    }
+    for (int32_t j = 0; !w->failed && !w->unfit && j < sg_result_count(body); j++) {
+        sg_value v = sg_result_value(body, j);
+        leave(w, slot_of[v.id], j, sg_shape_of(v), sg_dtype_of(v));
+    }
+    sg_free(slot_of);
+}
+
+static void write_single(writer *w)
+{
+    const sg_kernel_spec *spec = w->spec;
+    int32_t in[3] = {NONE, NONE, NONE};
+    for (int32_t k = 0; k < spec->n_in && k < 3; k++)
+        if (!(spec->node->op->shape_only >> k & 1))
+            in[k] = input_slot(w, k, &spec->in_shape[k], spec->in_dtype[k]);
+    unit u = {spec->node->op, spec->attr, spec->n_in, in, &spec->out_shape[0], spec->out_dtype[0]};
+    if (!w->failed)
+        leave(w, write_unit(w, &u), 0, &spec->out_shape[0], spec->out_dtype[0]);
+}
+
+/* ---- the whole */
+
+static void join(writer *w, text *all)
+{
+    const sg_kernel_spec *spec = w->spec;
+    const sg_cuda_chain *c = w->chain;
+    put(all, "#include \"random.h\"\n#include \"functions.h\"\ntypedef %s index;\nextern \"C\" __global__ void chain(",
+        c->count < INT32_MAX / 2 ? "unsigned" : "unsigned long long");
+    for (int32_t k = 0; k < c->n_input; k++)
+        put(all, "const %s *in%d, ", memory_type(spec->in_dtype[c->input[k]]), (int)k);
+    for (int32_t j = 0; j < spec->n_out; j++)
+        put(all, "%s *out%d, ", memory_type(spec->out_dtype[j]), (int)j);
+    put(all, "unsigned long long repeat)\n{\n%s", w->setup.at);
+    put(all,
+        "    for (index i = blockIdx.x * (index)blockDim.x + threadIdx.x; i < (index)%lldull; "
+        "i += (index)gridDim.x * blockDim.x) {\n",
+        (long long)c->count);
+    put(all, "%s%s%s    }\n}\n", w->loads.at, w->steps.at, w->stores.at);
+}
+
+/* Output j may lie where an input of its element size lay that is read at its own element alone. */
+static void find_aliases(const writer *w)
+{
+    const sg_kernel_spec *spec = w->spec;
+    for (int32_t j = 0; j < spec->n_out; j++) {
+        w->chain->alias[j] = NONE;
+        for (int32_t k = 0; k < spec->n_in && w->chain->alias[j] == NONE; k++) {
+            bool taken = w->parameter[k] == NONE || w->scattered[k] ||
+                         sg_dtype_size(spec->in_dtype[k]) != sg_dtype_size(spec->out_dtype[j]);
+            for (int32_t i = 0; i < j; i++)
+                taken |= w->chain->alias[i] == k;
+            if (!taken)
+                w->chain->alias[j] = k;
+        }
+    }
+}
+
+static bool start(writer *w)
+{
+    const sg_kernel_spec *spec = w->spec;
+    text *texts[] = {&w->setup, &w->loads, &w->steps, &w->stores};
+    w->parameter = sg_calloc(spec->n_in + 1, sizeof *w->parameter);
+    w->scattered = sg_calloc(spec->n_in + 1, sizeof *w->scattered);
+    w->chain->input = sg_calloc(spec->n_in + 1, sizeof *w->chain->input);
+    w->chain->alias = sg_calloc(spec->n_out + 1, sizeof *w->chain->alias);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        texts[i]->capacity = 256;
+        texts[i]->at = sg_calloc(256, 1);
+        w->failed |= !texts[i]->at;
+    }
+    for (int32_t k = 0; w->parameter && k < spec->n_in; k++)
+        w->parameter[k] = NONE;
+    return !w->failed && w->parameter && w->scattered && w->chain->input && w->chain->alias;
+}
+
+static void finish(writer *w)
+{
+    sg_free(w->slot);
+    sg_free(w->parameter);
+    sg_free(w->scattered);
+    sg_free(w->setup.at);
+    sg_free(w->loads.at);
+    sg_free(w->steps.at);
+    sg_free(w->stores.at);
+}
+
+static void write_all(writer *w)
+{
+    const sg_kernel_spec *spec = w->spec;
+    if (spec->node->op == &sg_op_fused)
+        write_body(w, spec->attr[0].graph);
+    else
+        write_single(w);
+    if (w->failed || w->unfit)
+        return;
+    w->chain->count = sg_shape_count(&w->space);
+    text all = {.capacity = 1024, .at = sg_calloc(1024, 1)};
+    w->failed = !all.at;
+    if (!w->failed)
+        join(w, &all);
+    w->failed |= all.failed || w->setup.failed || w->loads.failed || w->steps.failed || w->stores.failed;
+    w->chain->source = all.at;
+    find_aliases(w);
+}
+
+sg_status sg_cuda_chain_write(sg_cuda_chain *chain, const sg_kernel_spec *spec, sg_error *err)
+{
+    writer w = {.spec = spec, .chain = chain};
+    if (spec->n_in + spec->n_out > MOST_POINTERS)
+        return sg_fail(err, SG_E_UNSUPPORTED, "a chain of %d operands is too long", (int)(spec->n_in + spec->n_out));
+    w.failed = !start(&w);
+    /* the space must be known before the first load: it is the shape of the outputs */
+    w.space = spec->out_shape[0];
+    if (!w.failed)
+        write_all(&w);
+    finish(&w);
+    if (w.unfit)
+        return sg_fail(err, SG_E_UNSUPPORTED, "op %s cannot be part of a chain as it stands", w.unfit->name);
+    return w.failed ? sg_fail(err, SG_E_MEMORY, "out of memory writing a kernel") : SG_OK;
+}
+
+void sg_cuda_chain_release(sg_cuda_chain *chain)
+{
+    sg_free(chain->source);
+    sg_free(chain->input);
+    sg_free(chain->alias);
+}
