@@ -382,6 +382,8 @@ sg_store *sg_graph_store(const sg_graph *graph); /* NULL if the graph uses none 
 /* The writes of a graph: entries whose final value differs from the one at the start. */
 int32_t sg_effect_count(const sg_graph *graph);
 void sg_effect_at(const sg_graph *graph, int32_t index, int32_t *entry, int32_t *value);
+/* How often a value (by id) is read: by nodes, as a result, as the new value of an entry. Looks at the whole graph. */
+int32_t sg_reader_count(sg_graph *graph, int32_t value);
 
 /* A new random stream: hash of (scope path, number of this draw in that scope). Equal graphs get equal streams. */
 uint64_t sg_draw_stream(sg_scope scope);

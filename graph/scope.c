@@ -192,6 +192,21 @@ void sg_effect_at(const sg_graph *graph, int32_t index, int32_t *entry, int32_t 
     *value = v ? v->current : -1;
 }
 
+int32_t sg_reader_count(sg_graph *graph, int32_t value)
+{
+    int32_t count = 0, entry, written;
+    for (int32_t n = 0; n < sg_node_count(graph); n++)
+        for (int32_t k = 0; k < sg_node_at(graph, n)->n_in; k++)
+            count += sg_node_at(graph, n)->in[k] == value;
+    for (int32_t k = 0; k < sg_result_count(graph); k++)
+        count += sg_result_value(graph, k).id == value;
+    for (int32_t k = 0; k < sg_effect_count(graph); k++) {
+        sg_effect_at(graph, k, &entry, &written);
+        count += written == value;
+    }
+    return count;
+}
+
 int32_t sg_body_entry_count(const sg_graph *body) { return sg_effect_count(body); }
 
 void sg_body_entry_at(const sg_graph *body, int32_t index, int32_t *entry, sg_value *inner, sg_value *next)

@@ -47,6 +47,12 @@ sg_derivative_parts sg_derivative_split(const sg_op *op, const sg_attr *attr, in
     return p;
 }
 
+sg_derivative_parts sg_derivative_nested(const sg_op *op, const sg_attr *attr, int32_t n_in, sg_derivative_parts *outer)
+{
+    *outer = op->parent ? sg_derivative_split(op, attr, n_in) : (sg_derivative_parts){.n_x = n_in};
+    return op->parent && op->parent->parent ? sg_derivative_split(op->parent, attr, outer->n_x) : *outer;
+}
+
 static int32_t place_of(const int64_t *list, int32_t n, int32_t value)
 {
     for (int32_t i = 0; i < n; i++)

@@ -63,6 +63,12 @@ typedef struct sg_derivative_parts {
     int32_t n_wrt;
 } sg_derivative_parts;
 sg_derivative_parts sg_derivative_split(const sg_op *op, const sg_attr *attr, int32_t n_in);
+
+/* The same for a kernel that serves an operator and its derivatives: `outer` are the parts of the node itself, and the result
+ * those of what it moves, the reverse derivative in a P_vjp_jvp, otherwise the node again. The parts of an operator that is no
+ * derivative are its inputs. */
+sg_derivative_parts sg_derivative_nested(const sg_op *op, const sg_attr *attr, int32_t n_in,
+                                         sg_derivative_parts *outer);
 /* Input of the node that holds the hint of output j, the cotangent of output j or the tangent of input j of the parent;
  * the output that holds the cotangent of the parent's input k. -1 if there is none. */
 int32_t sg_derivative_hint(const sg_op *op, const sg_derivative_parts *parts, int32_t j);

@@ -400,9 +400,7 @@ static places find_places(const sg_kernel_spec *spec, int32_t *n_x)
 {
     places p = none;
     const sg_op *op = spec->node->op;
-    sg_derivative_parts outer = sg_derivative_split(op, spec->attr, spec->n_in), inner = outer;
-    if (op == &sg_op_attention_vjp_jvp)
-        inner = sg_derivative_split(&sg_op_attention_vjp, spec->attr, outer.n_x);
+    sg_derivative_parts outer, inner = sg_derivative_nested(op, spec->attr, spec->n_in, &outer);
     *n_x = inner.n_x;
     int32_t bias = sg_attention_find(*n_x, spec->in_dtype).bias;
     if (op == &sg_op_attention_jvp)
@@ -423,9 +421,7 @@ static bool supports(const sg_kernel_spec *spec)
 {
     int32_t n_x;
     find_places(spec, &n_x);
-    sg_derivative_parts parts = sg_derivative_split(spec->node->op, spec->attr, spec->n_in);
-    if (spec->node->op == &sg_op_attention_vjp_jvp)
-        parts = sg_derivative_split(&sg_op_attention_vjp, spec->attr, parts.n_x);
+    sg_derivative_parts outer, parts = sg_derivative_nested(spec->node->op, spec->attr, spec->n_in, &outer);
     int32_t bias = sg_attention_find(n_x, spec->in_dtype).bias;
     return sg_attention_fits(spec, n_x) && (bias < 0 || sg_derivative_wrt(&parts, bias) < 0);
 }

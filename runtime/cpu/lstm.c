@@ -530,12 +530,7 @@ static bool find_places(const sg_kernel_spec *spec, places *p)
 {
     const sg_op *op = spec->node->op;
     *p = (places){-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
-    sg_derivative_parts outer = {.n_x = spec->n_in}, inner;
-    if (op != &sg_op_lstm)
-        outer = sg_derivative_split(op, spec->attr, spec->n_in);
-    inner = outer;
-    if (op == &sg_op_lstm_vjp_jvp)
-        inner = sg_derivative_split(&sg_op_lstm_vjp, spec->attr, outer.n_x);
+    sg_derivative_parts outer, inner = sg_derivative_nested(op, spec->attr, spec->n_in, &outer);
     if (inner.n_x > SG_LSTM_LENGTHS)
         p->lengths = SG_LSTM_LENGTHS;
     if (op == &sg_op_lstm)

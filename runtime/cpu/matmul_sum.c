@@ -90,22 +90,6 @@ typedef struct terms {
     int32_t n;
 } terms;
 
-/* How often a value is read: by nodes, as a result, as the new value of an entry. */
-static int32_t readers(sg_graph *graph, int32_t value)
-{
-    int32_t count = 0, entry, written;
-    for (int32_t n = 0; n < sg_node_count(graph); n++)
-        for (int32_t k = 0; k < sg_node_at(graph, n)->n_in; k++)
-            count += sg_node_at(graph, n)->in[k] == value;
-    for (int32_t k = 0; k < sg_result_count(graph); k++)
-        count += sg_result_value(graph, k).id == value;
-    for (int32_t k = 0; k < sg_effect_count(graph); k++) {
-        sg_effect_at(graph, k, &entry, &written);
-        count += written == value;
-    }
-    return count;
-}
-
 /* A product that oneDNN makes as one matrix, rows of the whole batch together. */
 static bool one_matrix(sg_value product)
 {
@@ -138,7 +122,7 @@ static bool join(void *user, sg_graph *to, sg_graph *from, const sg_node *node, 
     terms all = {.n = 0};
     if (node->op != &sg_op_add || sg_is_none(in[0]) || sg_is_none(in[1]) || in[0].graph != to || in[1].graph != to ||
         !sg_shape_equal(sg_shape_of(in[0]), sg_shape_of(in[1])) || !collect(&all, in[0]) || !collect(&all, in[1]) ||
-        readers(from, node->in[0]) != 1 || readers(from, node->in[1]) != 1)
+        sg_reader_count(from, node->in[0]) != 1 || sg_reader_count(from, node->in[1]) != 1)
         return false;
     sg_attr attr = sg_attr_ints(all.transposed, 2 * all.n);
     out[0] = sg_build(to, &matmul_sum, all.in, 2 * all.n, &attr);

@@ -78,29 +78,13 @@ static const sg_op sparse_adam = {
 
 /* ---------------------------------------------------------------------------------------------------- the pass */
 
-/* How often a value is read: by nodes, as a result, as the new value of an entry. */
-static int32_t readers(sg_graph *graph, int32_t value)
-{
-    int32_t count = 0, entry, written;
-    for (int32_t n = 0; n < sg_node_count(graph); n++)
-        for (int32_t k = 0; k < sg_node_at(graph, n)->n_in; k++)
-            count += sg_node_at(graph, n)->in[k] == value;
-    for (int32_t k = 0; k < sg_result_count(graph); k++)
-        count += sg_result_value(graph, k).id == value;
-    for (int32_t k = 0; k < sg_effect_count(graph); k++) {
-        sg_effect_at(graph, k, &entry, &written);
-        count += written == value;
-    }
-    return count;
-}
-
 static bool join(void *user, sg_graph *to, sg_graph *from, const sg_node *node, const sg_value *in, sg_value *out)
 {
     (void)user;
     if (node->op != &sg_op_adam || sg_dtype_of(in[P]) != SG_F32 || sg_rank_of(in[P]) != 2)
         return false;
     const sg_node *product = sg_node_of(in[ADAM_GRADIENT]);
-    if (product->op != &sg_op_csr_t_matmul || readers(from, node->in[ADAM_GRADIENT]) != 1)
+    if (product->op != &sg_op_csr_t_matmul || sg_reader_count(from, node->in[ADAM_GRADIENT]) != 1)
         return false;
     sg_value joined[INPUTS];
     for (int k = 0; k < ADAM_INPUTS; k++)
