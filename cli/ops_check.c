@@ -2,6 +2,7 @@
 #include "cli/check/op_check.h"
 #include "cli/cli.h"
 #include "ops/ops.h"
+#include "runtime/runtime.h"
 
 #include <string.h>
 
@@ -9,7 +10,11 @@ static const char *orders_of(const sg_op_verdict *v) { return v->order[3] ? "0-3
 
 static const char *backends_of(const sg_op_verdict *v)
 {
-    return v->reference && v->cpu ? "reference cpu" : v->reference ? "reference" : v->cpu ? "cpu" : "-";
+    return v->reference && v->cpu ? "reference cpu"
+           : v->reference         ? "reference"
+           : v->cpu               ? "cpu"
+           : v->cuda              ? "cuda"
+                                  : "-";
 }
 
 /* Derivatives that are zero by contract are checked to be zero, so that every order is known. */
@@ -50,6 +55,8 @@ static json_t *document_of(const sg_op *op, const sg_op_verdict *v)
         json_array_append_new(backends, json_string("reference"));
     if (v->cpu)
         json_array_append_new(backends, json_string("cpu"));
+    if (v->cuda)
+        json_array_append_new(backends, json_string("cuda"));
     if (v->check[0])
         worst = json_pack("{s:s,s:s,s:o,s:f,s:s}", "check", v->check, "sample", v->sample, "error",
                           sg_json_number(v->worst.error), "tolerance", v->worst.limit, "what", v->worst.text);
@@ -61,6 +68,7 @@ static json_t *document_of(const sg_op *op, const sg_op_verdict *v)
 /* ---- the list */
 
 typedef struct tally {
+    bool cuda;
     int32_t ops, failed, checks;
     sg_table *table;
     json_t *rows;
@@ -78,7 +86,7 @@ static const sg_op_verdict *known(const sg_op *const *ops, const sg_op_verdict *
 
 static void check_one(const sg_cli *cli, const sg_op *op, const sg_op_verdict *of_root, sg_op_verdict *v, tally *t)
 {
-    sg_op_verify(op, of_root, v);
+    sg_op_verify(op, t->cuda, of_root, v);
     t->ops += !v->leaf;
     t->failed += !v->passed;
     t->checks += of_root ? 0 : v->checks;
@@ -99,11 +107,11 @@ static void print_report(const sg_cli *cli, const tally *t, const sg_op *const *
            (int)t->checks);
 }
 
-static sg_status check_all(const sg_cli *cli, const sg_op *const *ops, int32_t n, int *code, sg_error *err)
+static sg_status check_all(const sg_cli *cli, const sg_op *const *ops, int32_t n, bool cuda, int *code, sg_error *err)
 {
     const char *titles = cli->verbosity > 0 ? "op|orders|backends|>samples|>worst error|>tolerance|result|where"
                                             : "op|orders|backends|>samples|>worst error|>tolerance|result";
-    tally t = {.table = sg_table_new(titles), .rows = json_array()};
+    tally t = {.cuda = cuda, .table = sg_table_new(titles), .rows = json_array()};
     sg_op_verdict *verdicts = sg_calloc(n, sizeof *verdicts);
     sg_status status = verdicts && t.table && t.rows ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
     for (int32_t i = 0; status == SG_OK && i < n; i++) {
@@ -122,6 +130,22 @@ static sg_status check_all(const sg_cli *cli, const sg_op *const *ops, int32_t n
     return status;
 }
 
+/* With --device cuda, only what a GPU adds; it must be there. */
+static sg_status choose_device(const sg_cli *cli, bool *cuda, sg_error *err)
+{
+    const char *device = sg_cli_value(cli, "device");
+    *cuda = device && strcmp(device, "cuda") == 0;
+    if (device && !*cuda)
+        return sg_fail(err, SG_E_CONFIG, "ops --check --device %.40s: only cuda can be checked by itself", device);
+    sg_store *store = *cuda ? sg_store_new(SG_F32) : NULL;
+    sg_session *session = NULL;
+    sg_session_options options = {.size = sizeof options, .backend = "cuda"};
+    sg_status status = *cuda ? sg_session_new(&session, store, &options, err) : SG_OK;
+    sg_session_free(session);
+    sg_store_free(store);
+    return status;
+}
+
 int sg_ops_check(const sg_cli *cli)
 {
     sg_error err;
@@ -134,8 +158,11 @@ int sg_ops_check(const sg_cli *cli)
         if (!ops[i])
             status = sg_fail(&err, SG_E_CONFIG, "unknown op '%.80s'", cli->arguments[0]);
     }
+    bool cuda = false;
     if (status == SG_OK)
-        status = check_all(cli, ops, n, &code, &err);
+        status = choose_device(cli, &cuda, &err);
+    if (status == SG_OK)
+        status = check_all(cli, ops, n, cuda, &code, &err);
     sg_free(ops);
     return status == SG_OK ? code : sg_cli_fail(cli, &err);
 }

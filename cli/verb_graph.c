@@ -32,7 +32,7 @@ static sg_status build(const sg_cli *cli, drawing *d, sg_error *err)
     SG_TRY(sg_cli_config(cli, &d->config, err));
     const sg_train_config *v = sg_config_values(d->config);
     SG_TRY(sg_training_data_load(&d->data, d->config, err));
-    d->store = sg_store_new(v->device == SG_DEVICE_REFERENCE ? SG_F64 : SG_F32);
+    d->store = sg_store_new(sg_config_real(v));
     d->graph = sg_graph_new();
     if (!d->store || !d->graph)
         return sg_fail(err, SG_E_MEMORY, "out of memory");
@@ -53,9 +53,8 @@ typedef struct wanted {
 static sg_status compile(const drawing *d, wanted *w, sg_error *err)
 {
     const sg_train_config *v = sg_config_values(d->config);
-    sg_session_options options = {.size = sizeof options,
-                                  .threads = (int32_t)v->threads,
-                                  .backend = v->device == SG_DEVICE_REFERENCE ? "reference" : "cpu"};
+    sg_session_options options = {
+        .size = sizeof options, .threads = (int32_t)v->threads, .backend = sg_config_backend(v)};
     sg_session *session = NULL;
     sg_plan *plan = NULL;
     sg_status status = sg_session_new(&session, d->store, &options, err);

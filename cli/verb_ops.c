@@ -110,6 +110,7 @@ static int run(sg_cli *cli)
 
 static const sg_flag flags[] = {
     {"check", 0, NULL, NULL, "run the closure test on all of them, or on NAME"},
+    {"device", 0, "NAME", NULL, "with --check: cuda checks the kernels of a GPU against reference"},
     {NULL, 0, NULL, NULL, NULL},
 };
 

@@ -266,8 +266,8 @@ sg_status sg_bio_decode(const double *scores, int64_t words, const char *const *
  * environment. Strings and lists live in the sg_config. */
 #define SG_TASK_NAMES "mlc"
 typedef enum sg_task { SG_TASK_MLC } sg_task;
-#define SG_DEVICE_NAMES "cpu|reference"
-typedef enum sg_device_choice { SG_DEVICE_CPU, SG_DEVICE_REFERENCE } sg_device_choice;
+#define SG_DEVICE_NAMES "cpu|reference|cuda|cuda:0|cuda:1|cuda:2|cuda:3|cuda:4|cuda:5|cuda:6|cuda:7"
+typedef enum sg_device_choice { SG_DEVICE_CPU, SG_DEVICE_REFERENCE, SG_DEVICE_CUDA } sg_device_choice;
 #define SG_SCHEDULE_NAMES "plateau|constant|linear|cosine"
 typedef enum sg_schedule {
     SG_SCHEDULE_PLATEAU,
@@ -298,7 +298,7 @@ typedef enum sg_energy_method { SG_METHOD_NCE } sg_energy_method;
     X(S, task, ENUM, "mlc", SG_TASK_NAMES, "task", "what is predicted: mlc is multi-label classification")             \
     X(S, seed, INT, "1", "[0, inf)", "seed", "seed of initialisation, dropout and sampling")                           \
     X(S, threads, INT, "0", "[0, 4096]", "threads", "threads; 0 takes every core the process may use")                 \
-    X(S, device, ENUM, "cpu", SG_DEVICE_NAMES, "device", "where to compute; reference is float64 and slow")
+    X(S, device, ENUM, "cpu", SG_DEVICE_NAMES, "device", "where to compute; cuda:1 is the second GPU, reference is float64 and slow")
 
 #define SG_DATA_OPTIONS(X)                                                                                             \
     X(data, dir, PATH, "", "", "data-dir", "folder under which relative data files are looked up")                     \
@@ -462,6 +462,9 @@ sg_status sg_config_load(sg_config **out, const sg_config_request *request, sg_e
 sg_status sg_config_parse(sg_config **out, const char *text, size_t size, const char *name, sg_error *err);
 void sg_config_free(sg_config *config);
 const sg_train_config *sg_config_values(const sg_config *config);
+/* The session option `backend` that the key `device` stands for, and the real type of a store for it. */
+const char *sg_config_backend(const sg_train_config *values);
+sg_dtype sg_config_real(const sg_train_config *values);
 /* "default", "bibtex.yml:12:7", "SEALGRAPH_SEED", "--set", "--lr". */
 const char *sg_config_origin(const sg_config *config, const char *key);
 /* An error about the value of `key`, placed where that value came from. For checks that need the data or the model. */

@@ -50,8 +50,7 @@ static sg_status allocate(sgi_run *run, sg_error *err)
 
 static sg_status set_up(sgi_run *run, sg_error *err)
 {
-    static const char *backends[] = {[SG_DEVICE_CPU] = "cpu", [SG_DEVICE_REFERENCE] = "reference"};
-    run->real = run->c->device == SG_DEVICE_REFERENCE ? SG_F64 : SG_F32;
+    run->real = sg_config_real(run->c);
     run->step = sg_step_options_of(run->c, run->d->data);
     run->steps = (run->d->split.count[SG_TRAIN] + run->step.batch - 1) / run->step.batch;
     run->at.lr = run->c->train.lr;
@@ -59,7 +58,7 @@ static sg_status set_up(sgi_run *run, sg_error *err)
         return sg_fail(err, SG_E_MEMORY, "out of memory");
     SG_TRY(sg_session_new(&run->session, run->store,
                           &(sg_session_options){.size = sizeof(sg_session_options),
-                                                .backend = backends[run->c->device],
+                                                .backend = sg_config_backend(run->c),
                                                 .threads = (int32_t)run->c->threads},
                           err));
     SG_TRY(build_plan(run, err));

@@ -111,14 +111,13 @@ static int64_t *first_rows(int64_t n)
 static sg_status predict(const sg_trained *t, const sg_train_config *device, sg_store *store, const sg_dataset *data,
                          const int64_t *rows, int64_t n, float *p, sg_error *err)
 {
-    static const char *const backends[] = {[SG_DEVICE_CPU] = "cpu", [SG_DEVICE_REFERENCE] = "reference"};
     sg_config *recipe;
     sg_predictor *predictor = NULL;
     SG_TRY(sg_config_parse(&recipe, t->model->recipe, strlen(t->model->recipe), "recipe of the model", err));
     sg_step_options options = sg_step_options_of(sg_config_values(recipe), data);
     options.task.labels = t->labels;
     sg_status status =
-        sg_predictor_new(&predictor, store, &options, backends[device->device], (int32_t)device->threads, err);
+        sg_predictor_new(&predictor, store, &options, sg_config_backend(device), (int32_t)device->threads, err);
     if (status == SG_OK)
         status = sg_predictor_run(predictor, data, rows, n, p, err);
     sg_predictor_free(predictor);
@@ -130,7 +129,7 @@ sg_status sg_trained_predict(const sg_trained *t, const sg_config *config, const
                              int64_t n, float *p, sg_error *err)
 {
     const sg_train_config *v = sg_config_values(config);
-    sg_store *store = sg_store_copy(t->model->store, v->device == SG_DEVICE_REFERENCE ? SG_F64 : SG_F32);
+    sg_store *store = sg_store_copy(t->model->store, sg_config_real(v));
     int64_t *all = rows ? NULL : first_rows(n);
     sg_status status = store && (rows || all) ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
     if (status == SG_OK)

@@ -150,7 +150,7 @@ bool sg_bench_evaluate(sg_bench *b, const sg_value *y, double *const *out, int32
 
 /* ---- compiled runs */
 
-static sg_status run_plan(sg_bench *b, sg_plan *plan, sg_bench_results *out, sg_error *err)
+static sg_status run_plan(sg_bench *b, sg_plan *plan, int32_t runs, sg_bench_results *out, sg_error *err)
 {
     for (int32_t k = 0; k < b->sample->n_in; k++) {
         char name[16];
@@ -159,7 +159,8 @@ static sg_status run_plan(sg_bench *b, sg_plan *plan, sg_bench_results *out, sg_
         if (shape)
             SG_TRY(sg_plan_feed(plan, name, b->feed[k], sg_shape_count(shape), err));
     }
-    SG_TRY(sg_plan_run(plan, err));
+    for (int32_t i = 0; i < runs; i++)
+        SG_TRY(sg_plan_run(plan, err));
     for (int32_t k = 0; k < out->count; k++)
         SG_TRY(sg_plan_fetch(plan, sg_result_name(b->graph, k), out->data[k], out->n[k], err));
     return SG_OK;
@@ -173,12 +174,12 @@ static sg_status compile_and_run(sg_bench *b, sg_bench_way way, sg_bench_results
                                   .backend = way.backend,
                                   .threads = way.threads,
                                   .decompose = way.decompose,
-                                  .poison = true};
+                                  .poison = !way.again};
     sg_status status = sg_session_new(&session, b->store, &options, err);
     if (status == SG_OK)
         status = sg_plan_new(&plan, session, b->graph, err);
     if (status == SG_OK)
-        status = run_plan(b, plan, out, err);
+        status = run_plan(b, plan, way.again ? 3 : 1, out, err);
     sg_plan_free(plan);
     sg_session_free(session);
     return status;

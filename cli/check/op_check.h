@@ -23,7 +23,7 @@ typedef struct sg_finding {
 
 typedef struct sg_op_check {
     const char *name;
-    const char *backend; /* what is checked: "reference" or "cpu" */
+    const char *backend; /* what is checked: "reference", "cpu" or "cuda" */
     int order;           /* the highest derivative it looks at */
     bool (*applies)(const sg_sample *sample);
     void (*run)(const sg_sample *sample, sg_finding *finding);
@@ -31,6 +31,12 @@ typedef struct sg_op_check {
 
 extern const sg_op_check sg_op_checks[];
 extern const int32_t sg_op_check_count;
+/* For machines with a GPU (sealgraph ops --check --device cuda, tests/runtime/cuda_test.c):
+ *
+ *     cuda 0..3    as cpu 0..3
+ *     cuda bits    launch by launch, recorded and replayed: the same bits */
+extern const sg_op_check sg_cuda_checks[];
+extern const int32_t sg_cuda_check_count;
 
 /* All checks of all samples of one operator. A derivative composite is checked by the samples of the operator at its root, in
  * whose derivatives it has to arise. */
@@ -41,13 +47,14 @@ typedef struct sg_op_verdict {
     int32_t samples, checks; /* run */
     bool order[4];           /* derivatives of this order were checked */
     bool reference, cpu;     /* backends that were checked */
-    const char *check;       /* of the worst finding, "" if there is none */
+    bool cuda;
+    const char *check; /* of the worst finding, "" if there is none */
     char sample[256];
     sg_finding worst;
     char gap[256]; /* what is missing beside findings: no sample, no rule; "" if nothing */
 } sg_op_verdict;
-/* `of_root`: the verdict on sg_op_root(op), which is then not computed again; NULL otherwise. */
-void sg_op_verify(const sg_op *op, const sg_op_verdict *of_root, sg_op_verdict *verdict);
+/* `of_root`: the verdict on sg_op_root(op), which is then not computed again; NULL otherwise. `cuda`: by sg_cuda_checks. */
+void sg_op_verify(const sg_op *op, bool cuda, const sg_op_verdict *of_root, sg_op_verdict *verdict);
 const sg_op *sg_op_root(const sg_op *op); /* what a derivative composite differentiates in the end; else op itself */
 
 #endif

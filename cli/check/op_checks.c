@@ -247,8 +247,9 @@ static void compare_ways(const sg_sample *sample, void (*what)(sg_bench *), sg_b
     sg_bench_release(&c);
 }
 
-static const sg_bench_way reference = {"reference", NULL, 1}, cpu = {"cpu", NULL, 1}, two_threads = {"cpu", NULL, 2};
-static const sg_bench_way decomposed = {"reference", "all", 1};
+static const sg_bench_way reference = {"reference", NULL, 1, false}, cpu = {"cpu", NULL, 1, false},
+                          two_threads = {"cpu", NULL, 2, false};
+static const sg_bench_way decomposed = {"reference", "all", 1, false};
 
 /* Composites have a reference kernel written from the formula; their derivative composites are defined by decomposition. */
 static void check_decomposed(const sg_sample *sample, sg_finding *finding)
@@ -280,6 +281,38 @@ static void check_same_bits(const sg_sample *sample, sg_finding *finding)
     compare_ways(sample, what, cpu, cpu, 0, finding);
     compare_ways(sample, what, two_threads, cpu, 0, finding);
 }
+
+/* ---- a GPU */
+
+static const sg_bench_way cuda = {"cuda", NULL, 1, false}, cuda_recorded = {"cuda", NULL, 1, true};
+
+static void check_cuda_values(const sg_sample *s, sg_finding *f) { compare_ways(s, values, cuda, reference, 1e-5, f); }
+static void check_cuda_gradient(const sg_sample *s, sg_finding *f)
+{
+    compare_ways(s, gradient, cuda, reference, 1e-5, f);
+}
+static void check_cuda_second(const sg_sample *s, sg_finding *f)
+{
+    compare_ways(s, hessian_products, cuda, reference, 1e-4, f);
+}
+static void check_cuda_third(const sg_sample *s, sg_finding *f)
+{
+    compare_ways(s, third_derivatives, cuda, reference, 1e-3, f);
+}
+
+static void check_cuda_bits(const sg_sample *sample, sg_finding *finding)
+{
+    compare_ways(sample, sample->flat ? values : hessian_products, cuda_recorded, cuda, 0, finding);
+}
+
+const sg_op_check sg_cuda_checks[] = {
+    {"cuda values", "cuda", 0, on_cpu, check_cuda_values},
+    {"cuda gradient", "cuda", 1, moving_on_cpu, check_cuda_gradient},
+    {"cuda second order", "cuda", 2, moving_on_cpu, check_cuda_second},
+    {"cuda third order", "cuda", 3, small_moving_on_cpu, check_cuda_third},
+    {"cuda bits", "cuda", 0, on_cpu, check_cuda_bits},
+};
+const int32_t sg_cuda_check_count = sizeof sg_cuda_checks / sizeof sg_cuda_checks[0];
 
 const sg_op_check sg_op_checks[] = {
     {"shape", "reference", 0, any, check_shape},

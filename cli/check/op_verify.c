@@ -18,6 +18,7 @@ static void run_check(const sg_op_check *check, const sg_sample *sample, sg_op_v
     check->run(sample, &finding);
     v->checks++;
     v->passed = v->passed && finding.passed;
+    v->cuda = v->cuda || strcmp(check->backend, "cuda") == 0;
     v->cpu = v->cpu || strcmp(check->backend, "cpu") == 0;
     v->reference = v->reference || strcmp(check->backend, "reference") == 0;
     for (int order = 0; order <= check->order; order++)
@@ -41,8 +42,8 @@ static void find_gaps(const sg_op *op, sg_op_verdict *v)
         snprintf(v->gap, sizeof v->gap, "no sample in ops/samples");
     else if (!flat && !v->order[3])
         snprintf(v->gap, sizeof v->gap, "no sample that is differentiated");
-    else if (!v->cpu)
-        snprintf(v->gap, sizeof v->gap, "no sample that runs on cpu");
+    else if (!v->cpu && !v->cuda)
+        snprintf(v->gap, sizeof v->gap, "no sample that runs on cpu or cuda");
     v->passed = v->passed && !v->gap[0];
 }
 
@@ -66,20 +67,22 @@ static bool arises(const sg_op *op, const sg_op *root)
     return found;
 }
 
-static void check_samples(const sg_op *root, sg_op_verdict *v)
+static void check_samples(const sg_op *root, bool cuda, sg_op_verdict *v)
 {
+    const sg_op_check *checks = cuda ? sg_cuda_checks : sg_op_checks;
+    int32_t n = cuda ? sg_cuda_check_count : sg_op_check_count;
     for (int32_t i = 0; i < sg_sample_count(); i++) {
         const sg_sample *sample = sg_sample_at(i);
         if (strcmp(sample->op, root->name) != 0)
             continue;
         v->samples++;
-        for (int32_t c = 0; c < sg_op_check_count; c++)
-            if (sg_op_checks[c].applies(sample))
-                run_check(&sg_op_checks[c], sample, v);
+        for (int32_t c = 0; c < n; c++)
+            if (checks[c].applies(sample))
+                run_check(&checks[c], sample, v);
     }
 }
 
-void sg_op_verify(const sg_op *op, const sg_op_verdict *of_root, sg_op_verdict *v)
+void sg_op_verify(const sg_op *op, bool cuda, const sg_op_verdict *of_root, sg_op_verdict *v)
 {
     const sg_op *root = sg_op_root(op);
     *v = (sg_op_verdict){.passed = true, .leaf = op->flags & SG_OP_LEAF, .through = root->name, .check = ""};
@@ -88,7 +91,7 @@ void sg_op_verify(const sg_op *op, const sg_op_verdict *of_root, sg_op_verdict *
     if (of_root)
         *v = *of_root;
     else
-        check_samples(root, v);
+        check_samples(root, cuda, v);
     find_gaps(op, v);
     if (op != root && !v->gap[0] && !arises(op, root)) {
         snprintf(v->gap, sizeof v->gap, "does not arise in the derivatives of the samples of %s", root->name);

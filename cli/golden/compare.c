@@ -8,8 +8,8 @@
 /* By device and group; traces have a limit of their own for values. */
 static double limit_of(const sg_golden *g, int group)
 {
-    static const double value[SG_GOLDEN_DEVICES] = {1e-10, 1e-5}, hvp[SG_GOLDEN_DEVICES] = {1e-9, 1e-4};
-    static const double third[SG_GOLDEN_DEVICES] = {1e-8, 1e-3};
+    static const double value[SG_GOLDEN_DEVICES] = {1e-10, 1e-5, 1e-5}, hvp[SG_GOLDEN_DEVICES] = {1e-9, 1e-4, 1e-4};
+    static const double third[SG_GOLDEN_DEVICES] = {1e-8, 1e-3, 1e-3};
     bool loose = g->device == SG_GOLDEN_REFERENCE && strcmp(g->tol, "loose") == 0;
     bool trace = group == SG_GOLDEN_OUTPUTS && (g->row->flags & SG_GOLDEN_TRACE);
     double limit = group == SG_GOLDEN_THIRD || trace ? third[g->device]

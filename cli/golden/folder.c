@@ -86,7 +86,7 @@ static void run_on_devices(sg_golden *g, const sg_golden_options *options, sg_go
 {
     bool ran = false, passed = true;
     for (int d = 0; d < SG_GOLDEN_DEVICES; d++) {
-        if (!options->devices[d] || (d == SG_GOLDEN_CPU && !sg_golden_fits_float(g)))
+        if (!options->devices[d] || (d != SG_GOLDEN_REFERENCE && !sg_golden_fits_float(g)))
             continue;
         sg_golden_run_case(g, d, &r->on[d]);
         ran = true;

@@ -15,7 +15,7 @@
 
 #include "graph/graph.h"
 
-enum { SG_GOLDEN_REFERENCE, SG_GOLDEN_CPU, SG_GOLDEN_DEVICES };
+enum { SG_GOLDEN_REFERENCE, SG_GOLDEN_CPU, SG_GOLDEN_CUDA, SG_GOLDEN_DEVICES };
 extern const char *const sg_golden_devices[SG_GOLDEN_DEVICES];
 
 typedef struct sg_golden_options {

@@ -11,7 +11,7 @@
 #include "autodiff/autodiff.h"
 #include "runtime/runtime.h"
 
-const char *const sg_golden_devices[SG_GOLDEN_DEVICES] = {"reference", "cpu"};
+const char *const sg_golden_devices[SG_GOLDEN_DEVICES] = {"reference", "cpu", "cuda"};
 
 enum { NAME = 160 };
 

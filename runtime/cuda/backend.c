@@ -5,7 +5,6 @@
 
 #include "runtime/cuda/chain_internal.h"
 #include "runtime/cuda/memory_internal.h"
-#include "runtime/cuda/nvrtc_internal.h"
 
 enum { LEAST_CAPABILITY = 80 };
 
@@ -97,7 +96,6 @@ static sg_status open_parts(sg_device *d, const char *spec, sg_error *err)
 
 static void cuda_close(sg_device *d)
 {
-    sg_cuda_programs_free(d);
     if (d->blas)
         cublasLtDestroy(d->blas);
     if (d->fault)

@@ -32,7 +32,6 @@ struct sg_device {
     sg_cuda_fault *fault_at; /* the same, as kernels see it */
     sg_cuda_site *site;
     int32_t n_sites;
-    struct sg_cuda_program *programs; /* compiled chains, shared by source text (nvrtc.c) */
     char text[512];
 };
 

@@ -1,24 +1,30 @@
 /* nvrtc.c - compiling source text for the device at hand. */
 #include <nvrtc.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "runtime/cuda/nvrtc_internal.h"
 
 extern const char sg_cuda_text_random[], sg_cuda_text_functions[];
 
-struct sg_cuda_program {
-    struct sg_cuda_program *next;
+/* Programs of the process, by text: sessions come and go, and compiling one takes tens of milliseconds. */
+typedef struct program {
+    struct program *next;
     char *source;
+    int32_t index; /* of the device */
     cudaLibrary_t library;
     cudaKernel_t kernel;
-};
+} program;
+
+static program *programs;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The first line of the compiler's log, for the one line of an error. */
-static sg_status failed(nvrtcProgram program, nvrtcResult code, sg_error *err)
+static sg_status failed(nvrtcProgram compiled, nvrtcResult code, sg_error *err)
 {
     size_t n = 0;
-    char *log = program && nvrtcGetProgramLogSize(program, &n) == NVRTC_SUCCESS ? sg_calloc(1, n + 1) : NULL;
-    if (log && nvrtcGetProgramLog(program, log) == NVRTC_SUCCESS)
+    char *log = compiled && nvrtcGetProgramLogSize(compiled, &n) == NVRTC_SUCCESS ? sg_calloc(1, n + 1) : NULL;
+    if (log && nvrtcGetProgramLog(compiled, log) == NVRTC_SUCCESS)
         log[strcspn(log, "\n")] = 0;
     sg_status status =
         sg_fail(err, SG_E_DEVICE, "NVRTC: %s%s%s", nvrtcGetErrorString(code), log && *log ? ": " : "", log ? log : "");
@@ -26,16 +32,16 @@ static sg_status failed(nvrtcProgram program, nvrtcResult code, sg_error *err)
     return status;
 }
 
-static sg_status load(nvrtcProgram program, struct sg_cuda_program *p, const char *name, sg_error *err)
+static sg_status load(nvrtcProgram compiled, program *p, const char *name, sg_error *err)
 {
     size_t n = 0;
-    nvrtcResult code = nvrtcGetCUBINSize(program, &n);
+    nvrtcResult code = nvrtcGetCUBINSize(compiled, &n);
     if (code != NVRTC_SUCCESS)
         return failed(NULL, code, err);
     char *image = sg_calloc(1, n + 1);
     if (!image)
         return sg_fail(err, SG_E_MEMORY, "out of memory compiling a kernel");
-    code = nvrtcGetCUBIN(program, image);
+    code = nvrtcGetCUBIN(compiled, image);
     sg_status status = code == NVRTC_SUCCESS ? SG_OK : failed(NULL, code, err);
     if (status == SG_OK)
         status = sg_cuda_check(cudaLibraryLoadData(&p->library, image, NULL, NULL, 0, NULL, NULL, 0),
@@ -46,7 +52,7 @@ static sg_status load(nvrtcProgram program, struct sg_cuda_program *p, const cha
     return status;
 }
 
-static sg_status translate(sg_device *d, struct sg_cuda_program *p, const char *name, sg_error *err)
+static sg_status translate(const sg_device *d, program *p, const char *name, sg_error *err)
 {
     char architecture[32];
     snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%d", (int)d->capability);
@@ -57,17 +63,17 @@ static sg_status translate(sg_device *d, struct sg_cuda_program *p, const char *
                                  "typedef unsigned char uint8_t; typedef int int32_t; typedef unsigned uint32_t; "
                                  "typedef long long int64_t; typedef unsigned long long uint64_t;",
                                  ""};
-    nvrtcProgram program = NULL;
-    nvrtcResult code = nvrtcCreateProgram(&program, p->source, "chain.cu", sizeof names / sizeof *names, texts, names);
+    nvrtcProgram compiled = NULL;
+    nvrtcResult code = nvrtcCreateProgram(&compiled, p->source, "chain.cu", sizeof names / sizeof *names, texts, names);
     if (code != NVRTC_SUCCESS)
         return failed(NULL, code, err);
-    code = nvrtcCompileProgram(program, (int)(sizeof options / sizeof *options), options);
-    sg_status status = code == NVRTC_SUCCESS ? load(program, p, name, err) : failed(program, code, err);
-    nvrtcDestroyProgram(&program);
+    code = nvrtcCompileProgram(compiled, (int)(sizeof options / sizeof *options), options);
+    sg_status status = code == NVRTC_SUCCESS ? load(compiled, p, name, err) : failed(compiled, code, err);
+    nvrtcDestroyProgram(&compiled);
     return status;
 }
 
-static void program_free(struct sg_cuda_program *p)
+static void program_free(program *p)
 {
     if (p->library)
         cudaLibraryUnload(p->library);
@@ -75,36 +81,44 @@ static void program_free(struct sg_cuda_program *p)
     sg_free(p);
 }
 
-sg_status sg_cuda_compile(sg_device *d, const char *source, const char *name, cudaKernel_t *out, sg_error *err)
+static sg_status make(const sg_device *d, const char *source, const char *name, program **out, sg_error *err)
 {
-    for (struct sg_cuda_program *p = d->programs; p; p = p->next)
-        if (strcmp(p->source, source) == 0) {
-            *out = p->kernel;
-            return SG_OK;
-        }
-    struct sg_cuda_program *p = sg_calloc(1, sizeof *p);
+    program *p = sg_calloc(1, sizeof *p);
     if (p)
         p->source = sg_strdup(source);
     if (!p || !p->source) {
         sg_free(p);
         return sg_fail(err, SG_E_MEMORY, "out of memory compiling a kernel");
     }
+    p->index = d->index;
     sg_status status = translate(d, p, name, err);
-    if (status != SG_OK) {
+    if (status != SG_OK)
         program_free(p);
-        return status;
-    }
-    p->next = d->programs;
-    d->programs = p;
-    *out = p->kernel;
+    else
+        *out = p;
+    return status;
+}
+
+static sg_status find_or_make(const sg_device *d, const char *source, const char *name, cudaKernel_t *out,
+                              sg_error *err)
+{
+    program *made = NULL;
+    for (program *p = programs; p; p = p->next)
+        if (p->index == d->index && strcmp(p->source, source) == 0) {
+            *out = p->kernel;
+            return SG_OK;
+        }
+    SG_TRY(make(d, source, name, &made, err));
+    made->next = programs;
+    programs = made;
+    *out = made->kernel;
     return SG_OK;
 }
 
-void sg_cuda_programs_free(sg_device *d)
+sg_status sg_cuda_compile(const sg_device *d, const char *source, const char *name, cudaKernel_t *out, sg_error *err)
 {
-    while (d->programs) {
-        struct sg_cuda_program *p = d->programs;
-        d->programs = p->next;
-        program_free(p);
-    }
+    pthread_mutex_lock(&lock);
+    sg_status status = find_or_make(d, source, name, out, err);
+    pthread_mutex_unlock(&lock);
+    return status;
 }

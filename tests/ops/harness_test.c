@@ -78,14 +78,14 @@ static void gaps_are_found(void **state)
     (void)state;
     sg_op unknown = {.name = "nobody", .n_in = 1, .n_out = 1};
     sg_op_verdict verdict;
-    sg_op_verify(&unknown, NULL, &verdict);
+    sg_op_verify(&unknown, false, NULL, &verdict);
     assert_false(verdict.passed);
     assert_non_null(strstr(verdict.gap, "no derivative rule"));
     unknown.vjp = sg_op_find("mul")->vjp;
-    sg_op_verify(&unknown, NULL, &verdict);
+    sg_op_verify(&unknown, false, NULL, &verdict);
     assert_false(verdict.passed);
     assert_non_null(strstr(verdict.gap, "no sample"));
-    sg_op_verify(sg_op_find("neg"), NULL, &verdict);
+    sg_op_verify(sg_op_find("neg"), false, NULL, &verdict);
     assert_true(verdict.passed && verdict.order[3] && verdict.reference && verdict.cpu && verdict.samples > 0);
 }
 

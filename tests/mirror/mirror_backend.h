@@ -1,0 +1,13 @@
+/* mirror_backend.h - what the stand-in for the CUDA module counts; a test finds `mirror_count` in the loaded module. */
+#ifndef SG_TESTS_MIRROR_BACKEND_H
+#define SG_TESTS_MIRROR_BACKEND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct mirror_counts {
+    int64_t uploads, downloads, waits, launches, records, replays;
+    size_t limit; /* bytes that the device has; 0: plenty */
+} mirror_counts;
+
+#endif

@@ -1,0 +1,351 @@
+/* Sessions on a device whose memory is not the host's: values, what travels and when, store entries between sessions. The device is
+ * tests/mirror, loaded as the CUDA module is: the cpu backend behind a wall, so results equal the cpu's bit for bit. */
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "models/train_internal.h"
+#include "ops/ops.h"
+#include "runtime/plan_internal.h"
+#include "tests/mirror/mirror_backend.h"
+#include "serialize/serialize.h"
+#include "tests/support/graph_run.h"
+#include "tests/support/model_files.h"
+
+enum { ROWS = 4, COLUMNS = 3 };
+
+static mirror_counts *count;
+
+static void good(sg_status status, const sg_error *err)
+{
+    if (status != SG_OK)
+        fail_msg("%s", err->text);
+}
+
+/* ---- a step: w <- w - 0.1 x' (drop(x) w - sum x), and old <- the w before */
+
+typedef struct step {
+    sg_store *store;
+    sg_graph *graph;
+    sg_session *session;
+    sg_plan *plan;
+} step;
+
+static void build(step *s)
+{
+    s->graph = sg_graph_new();
+    sg_scope scope = sg_scope_root(s->graph, s->store);
+    sg_value x = sg_input(s->graph, "x", SG_F32, SG_SHAPE(ROWS, COLUMNS));
+    sg_value w = sg_param(scope, "w", SG_SHAPE(COLUMNS, 2), sg_init_normal(0, 1));
+    sg_value old = sg_state(scope, "old", SG_F32, SG_SHAPE(COLUMNS, 2), sg_init_zeros());
+    sg_value e = sg_sub(sg_matmul(sg_dropout(scope, x, 0.25), w), sg_sum_axes(x, 1, (int32_t[]){1}, true));
+    sg_assign(w, sg_sub(w, sg_mul(sg_scalar(s->graph, 0.1), sg_matmul_tn(x, e))));
+    sg_assign(old, w);
+    sg_rng_advance(scope);
+    sg_result(s->graph, "loss", sg_mean_all(sg_square(e)));
+    sg_result(s->graph, "e", e);
+}
+
+/* `store` NULL: a new one. */
+static step open_step(sg_store *store, const char *backend, sg_session_options options)
+{
+    step s = {.store = store ? store : sg_store_new(SG_F32)};
+    sg_error err = {0};
+    build(&s);
+    sg_store_initialise(s.store, 3);
+    options.size = sizeof options;
+    options.backend = backend;
+    options.threads = 1;
+    good(sg_session_new(&s.session, s.store, &options, &err), &err);
+    good(sg_plan_new(&s.plan, s.session, s.graph, &err), &err);
+    return s;
+}
+
+static void close_step(step *s, bool store_too)
+{
+    sg_plan_free(s->plan);
+    sg_session_free(s->session);
+    sg_graph_free(s->graph);
+    if (store_too)
+        sg_store_free(s->store);
+}
+
+static void feed(step *s, int turn)
+{
+    float *x = sg_plan_input(s->plan, "x");
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        x[i] = (float)test_uniform(7 + (uint64_t)turn, i);
+}
+
+static void run(step *s)
+{
+    sg_error err = {0};
+    good(sg_plan_run(s->plan, &err), &err);
+}
+
+static void same_results(step *a, step *b)
+{
+    assert_memory_equal(sg_plan_result(a->plan, "loss"), sg_plan_result(b->plan, "loss"), sizeof(float));
+    assert_memory_equal(sg_plan_result(a->plan, "e"), sg_plan_result(b->plan, "e"), ROWS * 2 * sizeof(float));
+}
+
+static void same_stores(const sg_store *a, const sg_store *b)
+{
+    assert_int_equal(sg_store_count(a), sg_store_count(b));
+    for (int32_t i = 0; i < sg_store_count(a); i++) {
+        const sg_entry *x = sg_store_read(a, i), *y = sg_store_read(b, sg_store_find(b, x->name));
+        assert_memory_equal(x->data, y->data, (size_t)sg_shape_count(&x->shape) * 4);
+    }
+}
+
+/* ---- values */
+
+static void test_values(void **state)
+{
+    (void)state;
+    const sg_session_options ways[] = {{0}, {.no_fusion = true}, {.poison = true}, {.audit = true}, {.profile = true}};
+    for (size_t way = 0; way < sizeof ways / sizeof *ways; way++) {
+        step a = open_step(NULL, "cuda", ways[way]), b = open_step(NULL, "cpu", ways[way]);
+        assert_string_equal(sg_session_describe(a.session), "mirror");
+        for (int turn = 0; turn < 5; turn++) {
+            feed(&a, turn);
+            feed(&b, turn);
+            run(&a);
+            run(&b);
+            same_results(&a, &b);
+        }
+        same_stores(a.store, b.store);
+        close_step(&a, true);
+        close_step(&b, true);
+    }
+}
+
+/* The first run goes launch by launch, the second is recorded, and once. */
+static void test_recording(void **state)
+{
+    (void)state;
+    step a = open_step(NULL, "cuda", (sg_session_options){0});
+    mirror_counts before = *count;
+    for (int turn = 0; turn < 4; turn++)
+        run(&a);
+    assert_int_equal(count->records - before.records, 1);
+    assert_int_equal(count->replays - before.replays, 3);
+    close_step(&a, true);
+}
+
+/* ---- what travels */
+
+static void test_steady_state(void **state)
+{
+    (void)state;
+    step a = open_step(NULL, "cuda", (sg_session_options){0});
+    feed(&a, 0);
+    run(&a);
+    mirror_counts before = *count;
+    for (int turn = 0; turn < 10; turn++)
+        run(&a);
+    assert_int_equal(count->uploads, before.uploads);
+    assert_int_equal(count->downloads, before.downloads);
+    assert_int_equal(count->waits, before.waits);
+    for (int turn = 0; turn < 10; turn++) {
+        feed(&a, turn);
+        run(&a);
+        assert_non_null(sg_plan_result(a.plan, "loss"));
+        assert_non_null(sg_plan_result(a.plan, "loss"));
+    }
+    assert_int_equal(count->uploads - before.uploads, 10);
+    assert_int_equal(count->downloads - before.downloads, 10);
+    assert_int_equal(count->waits - before.waits, 10);
+    close_step(&a, true);
+}
+
+static void test_store_travels_when_asked(void **state)
+{
+    (void)state;
+    step a = open_step(NULL, "cuda", (sg_session_options){0}), b = open_step(NULL, "cpu", (sg_session_options){0});
+    double w[COLUMNS * 2], same[COLUMNS * 2], zeros[COLUMNS * 2] = {0};
+    feed(&a, 0);
+    feed(&b, 0);
+    run(&a);
+    run(&b);
+    mirror_counts before = *count;
+    for (int k = 0; k < 3; k++) {
+        assert_int_equal(sg_store_get(a.store, "w", w, COLUMNS * 2, NULL), SG_OK);
+        assert_int_equal(sg_store_get(b.store, "w", same, COLUMNS * 2, NULL), SG_OK);
+        assert_memory_equal(w, same, sizeof w);
+    }
+    assert_int_equal(count->downloads - before.downloads, 1);
+    run(&a);
+    run(&b);
+    assert_int_equal(count->uploads, before.uploads); /* reading changes nothing */
+    sg_store_set(a.store, "w", zeros, COLUMNS * 2, NULL);
+    sg_store_set(b.store, "w", zeros, COLUMNS * 2, NULL);
+    run(&a);
+    run(&b);
+    assert_int_equal(count->uploads - before.uploads, 1);
+    assert_int_equal(count->downloads - before.downloads, 1); /* what is overwritten is not fetched */
+    same_results(&a, &b);
+    ((float *)sg_store_at(a.store, sg_store_find(a.store, "w"))->data)[1] = 2;
+    ((float *)sg_store_at(b.store, sg_store_find(b.store, "w"))->data)[1] = 2;
+    run(&a);
+    run(&b);
+    same_results(&a, &b);
+    same_stores(a.store, b.store);
+    close_step(&a, true);
+    close_step(&b, true);
+}
+
+/* Sessions on one store take turns: each sees what the other has done. */
+static void test_shared_store(void **state)
+{
+    (void)state;
+    step a = open_step(NULL, "cuda", (sg_session_options){0});
+    step b = open_step(a.store, "cpu", (sg_session_options){0}),
+         c = open_step(a.store, "cuda", (sg_session_options){0});
+    step alone = open_step(NULL, "cpu", (sg_session_options){0});
+    step *turns[] = {&a, &b, &c, &a, &c, &c, &b, &b, &a};
+    for (size_t turn = 0; turn < sizeof turns / sizeof *turns; turn++) {
+        feed(turns[turn], (int)turn);
+        feed(&alone, (int)turn);
+        run(turns[turn]);
+        run(&alone);
+        same_results(turns[turn], &alone);
+    }
+    close_step(&c, false);
+    close_step(&b, false);
+    sg_store *store = a.store;
+    close_step(&a, false); /* the last value is brought home */
+    same_stores(store, alone.store);
+    sg_store_free(store);
+    close_step(&alone, true);
+}
+
+/* ---- failures */
+
+static void test_out_of_memory(void **state)
+{
+    (void)state;
+    step a = open_step(NULL, "cuda", (sg_session_options){0});
+    sg_plan *plan;
+    sg_error err = {0};
+    count->limit = 1;
+    assert_int_equal(sg_plan_new(&plan, a.session, a.graph, &err), SG_E_MEMORY);
+    count->limit = 0;
+    assert_non_null(strstr(err.text, "the plan needs"));
+    assert_non_null(strstr(err.text, "MiB are free"));
+    run(&a);
+    close_step(&a, true);
+}
+
+static void test_no_such_device(void **state)
+{
+    (void)state;
+    sg_store *store = sg_store_new(SG_F32);
+    sg_session *session;
+    sg_error err = {0};
+    sg_session_options options = {.size = sizeof options, .backend = "cuda:5"};
+    assert_int_equal(sg_session_new(&session, store, &options, &err), SG_E_DEVICE);
+    assert_non_null(strstr(err.text, "no device cuda:5"));
+    sg_store_free(store);
+}
+
+/* ---- training */
+
+static const char recipe[] = "threads: 1\n"
+                             "data: {fractions: [0.6, 0.2, 0.2]}\n"
+                             "model: {hidden: [12, 10], dropout: [0.2, 0]}\n"
+                             "energy: {global: 6}\n"
+                             "loss: {name: seal-dynamic, samples: 5, n_energy: 2, n_task: 2}\n"
+                             "train: {epochs: 3, batch: 16, lr: 0.01, energy_lr: 0.01, plateau_patience: 0}\n";
+
+static sg_train_result train_on(const char *device, const char *folder)
+{
+    sg_config *config;
+    sg_error err = {0};
+    sg_setting set = {"--set", "device", device};
+    sg_config_request request = {.file = "recipe", .text = recipe, .sets = &set, .n_sets = 1};
+    good(sg_config_load(&config, &request, &err), &err);
+    sg_generator g = {
+        .rows = 150, .features = 10, .groups = 3, .size = 3, .templates = 4, .noise = 0.2, .flip = 0.1, .seed = 5};
+    sg_dataset *generated;
+    sg_training_data *data;
+    good(sg_generate(&generated, &g, &err), &err);
+    good(sg_training_data_take(&data, config, generated, &err), &err);
+    sg_train_result result;
+    sg_train_options options = {.size = sizeof options, .folder = folder};
+    good(sg_train(config, data, &options, &result, &err), &err);
+    sg_training_data_free(data);
+    sg_config_free(config);
+    return result;
+}
+
+static void same_metrics(const sg_metrics *a, const sg_metrics *b)
+{
+    assert_int_equal(a->count, b->count);
+    for (int32_t i = 0; i < a->count; i++)
+        assert_true(a->metric[i].value == b->metric[i].value);
+}
+
+static void test_training(void **state)
+{
+    (void)state;
+    sg_train_result a = train_on("cuda", NULL), b = train_on("cpu", NULL);
+    assert_int_equal(a.epoch, b.epoch);
+    same_metrics(&a.best, &b.best);
+    same_metrics(&a.test, &b.test);
+    same_stores(a.store, b.store);
+    sg_store_free(a.store);
+    sg_store_free(b.store);
+}
+
+/* Checkpoints and the best model go through the store's values. */
+static void test_training_folder(void **state)
+{
+    (void)state;
+    const char *names[] = {"checkpoint.safetensors", "metrics.json", "model/model.safetensors"};
+    char *folder = new_folder(), *a = file_in(folder, "a"), *b = file_in(folder, "b");
+    train_on("cuda", a);
+    train_on("cpu", b);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *path_a = file_in(a, names[i]), *path_b = file_in(b, names[i]), *text_a, *text_b;
+        size_t size_a, size_b;
+        sg_error err = {0};
+        good(sg_file_read(path_a, 1 << 26, &text_a, &size_a, &err), &err);
+        good(sg_file_read(path_b, 1 << 26, &text_b, &size_b, &err), &err);
+        assert_int_equal(size_a, size_b);
+        assert_memory_equal(text_a, text_b, size_a);
+        sg_free(text_a);
+        sg_free(text_b);
+        free(path_a);
+        free(path_b);
+    }
+    sg_folder_remove(folder, NULL);
+    free(a);
+    free(b);
+    free(folder);
+}
+
+int main(void)
+{
+    setenv("SEALGRAPH_MODULE_PATH", SG_BINARY_DIR "/tests/mirror", 1);
+    void *module = dlopen(SG_BINARY_DIR "/tests/mirror/sealgraph-cuda.so", RTLD_NOW | RTLD_LOCAL);
+    if (!module) {
+        fprintf(stderr, "%s\n", dlerror());
+        return 1;
+    }
+    count = dlsym(module, "mirror_count");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_values),          cmocka_unit_test(test_recording),
+        cmocka_unit_test(test_steady_state),    cmocka_unit_test(test_store_travels_when_asked),
+        cmocka_unit_test(test_shared_store),    cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_no_such_device),  cmocka_unit_test(test_training),
+        cmocka_unit_test(test_training_folder),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
