@@ -83,13 +83,19 @@ static size_t available(sg_device *d)
     return free_bytes;
 }
 
-static void *stream(sg_device *d) { return d->stream; }
+/* Asked for before each launch: another session of the thread may have made another device the current one. */
+static void *stream(sg_device *d)
+{
+    cudaSetDevice(d->index);
+    return d->stream;
+}
 
 static sg_status record(sg_device *d, sg_status (*body)(void *user, sg_error *err), void *user, void **recording,
                         sg_error *err)
 {
     cudaGraph_t graph = NULL;
     cudaGraphExec_t exec = NULL;
+    SG_TRY(sg_cuda_check(cudaSetDevice(d->index), "recording", err));
     SG_TRY(sg_cuda_check(cudaStreamBeginCapture(d->stream, cudaStreamCaptureModeThreadLocal), "recording", err));
     sg_status status = body(user, err);
     cudaError_t code = cudaStreamEndCapture(d->stream, &graph); /* also after a failure: it ends the recording */
@@ -107,6 +113,7 @@ static sg_status record(sg_device *d, sg_status (*body)(void *user, sg_error *er
 
 static sg_status replay(sg_device *d, void *recording, sg_error *err)
 {
+    SG_TRY(sg_cuda_check(cudaSetDevice(d->index), "run", err));
     return sg_cuda_check(cudaGraphLaunch(recording, d->stream), "run", err);
 }
 
