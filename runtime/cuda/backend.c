@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/cuda/chain_internal.h"
+#include "runtime/cuda/conv_internal.h"
 #include "runtime/cuda/memory_internal.h"
 
 enum { LEAST_CAPABILITY = 80 };
@@ -96,6 +97,7 @@ static sg_status open_parts(sg_device *d, const char *spec, sg_error *err)
 
 static void cuda_close(sg_device *d)
 {
+    sg_cuda_cudnn_close(d);
     if (d->blas)
         cublasLtDestroy(d->blas);
     if (d->fault)

@@ -5,6 +5,15 @@
 static const sg_cuda_kernel *const tables[] = {
     sg_cuda_chain_kernels,
     sg_cuda_matmul_kernels,
+    sg_cuda_reduce_kernels,
+    sg_cuda_move_kernels,
+    sg_cuda_transpose_kernels,
+    sg_cuda_index_kernels,
+    sg_cuda_csr_kernels,
+    sg_cuda_top_k_kernels,
+    sg_cuda_conv_kernels,
+    sg_cuda_pool_kernels,
+    sg_cuda_adam_kernels,
 };
 /* clang-format on */
 

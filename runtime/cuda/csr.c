@@ -1,0 +1,70 @@
+/* csr.c - csr_matmul, csr_t_matmul and csr_sddmm. */
+#include "ops/ops_internal.h"
+#include "runtime/cuda/csr_internal.h"
+#include "runtime/cuda/cuda_kernels.h"
+
+enum { VALUES, COLUMNS, INDPTR, T_ROWS, T_ORDER, T_INDPTR, DENSE, DENSE_2 };
+/* Non-zeros a line from which threads share them. */
+enum { SHARED_FROM = 16 };
+
+static bool launch_matmul(const sg_launch *l, sg_error *err)
+{
+    const sg_cuda_csr *c = l->state;
+    if (c->lines == 0 || c->width == 0)
+        return true;
+    sg_cuda_csr_product(c, l->in[VALUES], l->in[INDPTR], l->in[COLUMNS], NULL, l->in[DENSE], l->out[0], l->stream);
+    return sg_cuda_launched(err);
+}
+
+static bool launch_t_matmul(const sg_launch *l, sg_error *err)
+{
+    const sg_cuda_csr *c = l->state;
+    if (c->lines == 0 || c->width == 0)
+        return true;
+    sg_cuda_csr_product(c, l->in[VALUES], l->in[T_INDPTR], l->in[T_ROWS], l->in[T_ORDER], l->in[DENSE], l->out[0],
+                        l->stream);
+    return sg_cuda_launched(err);
+}
+
+static bool launch_sddmm(const sg_launch *l, sg_error *err)
+{
+    const sg_cuda_csr *c = l->state;
+    if (c->capacity == 0)
+        return true;
+    size_t bytes = (size_t)c->capacity * sizeof(float);
+    if (sg_cuda_check(cudaMemsetAsync(l->out[0], 0, bytes, l->stream), "fill", err) != SG_OK)
+        return false;
+    if (c->lines == 0)
+        return true;
+    sg_cuda_csr_sddmm(c, l->in[INDPTR], l->in[COLUMNS], l->in[DENSE], l->in[DENSE_2], l->out[0], l->stream);
+    return sg_cuda_launched(err);
+}
+
+static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
+{
+    bool transposed = spec->node->op == &sg_op_csr_t_matmul, sddmm = spec->node->op == &sg_op_csr_sddmm;
+    sg_cuda_csr *c = sg_calloc(1, sizeof *c);
+    if (!c)
+        return sg_fail(err, SG_E_MEMORY, "out of memory for a sparse product");
+    c->capacity = spec->in_shape[VALUES].dim[0];
+    c->lines = spec->in_shape[transposed ? T_INDPTR : INDPTR].dim[0] - 1;
+    c->width = spec->in_shape[DENSE].dim[1];
+    c->others = spec->in_shape[sddmm ? DENSE_2 : DENSE].dim[0];
+    c->shared = c->capacity >= SHARED_FROM * c->lines;
+    c->fault = device->fault_at;
+    c->site = sg_cuda_site_of(device, spec);
+    *out = (sg_kernel){.name = spec->node->op->name,
+                       .launch = sddmm        ? launch_sddmm
+                                 : transposed ? launch_t_matmul
+                                              : launch_matmul,
+                       .state = c,
+                       .release = sg_free};
+    return SG_OK;
+}
+
+static bool supports(const sg_kernel_spec *spec) { return spec->in_dtype[VALUES] == SG_F32; }
+
+const sg_cuda_kernel sg_cuda_csr_kernels[] = {{&sg_op_csr_matmul, supports, prepare},
+                                              {&sg_op_csr_t_matmul, supports, prepare},
+                                              {&sg_op_csr_sddmm, supports, prepare},
+                                              {0}};

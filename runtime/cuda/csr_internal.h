@@ -1,0 +1,35 @@
+/* csr_internal.h - products with sparse rows, between csr.c and csr.cu. Pointers and indices are checked where they are read:
+ * one out of range is raised as a fault, and counts as an empty line or a missing non-zero. */
+#ifndef SG_CUDA_CSR_INTERNAL_H
+#define SG_CUDA_CSR_INTERNAL_H
+
+#include <cuda_runtime_api.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/cuda/fault_internal.h"
+
+typedef struct sg_cuda_csr {
+    int64_t capacity, lines, others, width; /* others: rows of the dense operand that `index` points to */
+    bool shared; /* threads of a block share the non-zeros of one line, rather than having lines of their own */
+    sg_cuda_fault *fault;
+    int32_t site;
+} sg_cuda_csr;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* out[line] = sum over j in [pointers[line], pointers[line + 1]) of value[order ? order[j] : j] dense[index[j]]. */
+void sg_cuda_csr_product(const sg_cuda_csr *c, const float *value, const int32_t *pointers, const int32_t *index,
+                         const int32_t *order, const float *dense, float *out, cudaStream_t stream);
+
+/* out[j] = g[line] . w[index[j]] for the j of each line; other places of out keep what they hold. */
+void sg_cuda_csr_sddmm(const sg_cuda_csr *c, const int32_t *pointers, const int32_t *index, const float *g,
+                       const float *w, float *out, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,112 @@
+/* move.cu - copies between layouts, in the widest words that all addresses allow. */
+#include "runtime/cuda/device.cuh"
+#include "runtime/cuda/move_internal.h"
+
+/* -------------------------------------------------------------------------------------------------------- pieces */
+
+/* The blocks of one y work on one piece. */
+template <class T> __global__ void move_pieces(sg_cuda_pieces all, char *out)
+{
+    const sg_cuda_piece &p = all.piece[blockIdx.y];
+    int64_t size = sizeof(T), run = p.run / size, count = p.outer * run;
+    const T *in = (const T *)p.in + p.from / size;
+    T *to = (T *)out + p.to / size;
+    for (int64_t t = sg_first(); t < count; t += sg_stride()) {
+        int64_t o, i = sg_divide(t, run, &o);
+        T word = {};
+        if (p.in)
+            word = in[o * (p.from_step / size) + i];
+        to[o * (p.to_step / size) + i] = word;
+    }
+}
+
+extern "C" void sg_cuda_move(const sg_cuda_pieces *all, void *out, cudaStream_t stream)
+{
+    uint64_t bits = (uint64_t)(uintptr_t)out;
+    int64_t most = 0;
+    for (int32_t i = 0; i < all->count; i++) {
+        const sg_cuda_piece *p = &all->piece[i];
+        bits |= (uint64_t)(uintptr_t)p->in | (uint64_t)(p->run | p->from | p->from_step | p->to | p->to_step);
+        most = p->outer * p->run > most ? p->outer * p->run : most;
+    }
+    int64_t word = bits % 16 == 0 ? 16 : bits % 4 == 0 ? 4 : 1;
+    dim3 blocks(sg_blocks(most / word, SG_BLOCK), (unsigned)all->count);
+    if (word == 16)
+        SG_CUDA_LAUNCH(move_pieces<uint4>, blocks, SG_BLOCK, stream, *all, (char *)out);
+    else if (word == 4)
+        SG_CUDA_LAUNCH(move_pieces<uint32_t>, blocks, SG_BLOCK, stream, *all, (char *)out);
+    else
+        SG_CUDA_LAUNCH(move_pieces<uint8_t>, blocks, SG_BLOCK, stream, *all, (char *)out);
+}
+
+/* ------------------------------------------------------------------------------------------------------ transpose */
+
+/* Offsets of position `at` of the axes other than `fast` and the last. */
+__device__ static inline void offsets(const sg_cuda_transpose &t, int64_t at, int64_t *from, int64_t *to)
+{
+    *from = *to = 0;
+    for (int32_t i = t.rank - 2; i >= 0; i--) {
+        if (i == t.fast)
+            continue;
+        int64_t place = sg_divide(at, t.dim[i], &at);
+        *from += place * t.from[i];
+        *to += place * t.to[i];
+    }
+}
+
+/* The last axis is contiguous on both sides. */
+template <class T> __global__ void copy_rows(sg_cuda_transpose t, const T *x, T *y)
+{
+    int64_t last = t.dim[t.rank - 1], count = t.outer * last;
+    for (int64_t i = sg_first(); i < count; i += sg_stride()) {
+        int64_t row, column = sg_divide(i, last, &row), from, to;
+        offsets(t, row, &from, &to);
+        y[to + column] = x[from + column];
+    }
+}
+
+/* Squares between `fast` and the last axis pass through shared memory, so that both sides move whole lines; the odd row length
+ * keeps a column in different banks. */
+enum { SIDE = 32, SQUARE_ROWS = SG_BLOCK / SIDE };
+
+template <class T> __global__ void copy_squares(sg_cuda_transpose t, const T *x, T *y)
+{
+    __shared__ T square[SIDE][SIDE + 1];
+    int tx = threadIdx.x % SIDE, ty = threadIdx.x / SIDE;
+    int32_t axis = t.rank - 1;
+    int64_t n_fast = t.dim[t.fast], n_last = t.dim[axis], from_last = t.from[axis], to_fast = t.to[t.fast];
+    int64_t across = (n_last + SIDE - 1) / SIDE, down = (n_fast + SIDE - 1) / SIDE;
+    for (int64_t tile = blockIdx.x; tile < t.outer * across * down; tile += gridDim.x) {
+        int64_t rest, outer, l = sg_divide(tile, across, &rest) * SIDE, f = sg_divide(rest, down, &outer) * SIDE;
+        int64_t from, to;
+        offsets(t, outer, &from, &to);
+        for (int k = ty; k < SIDE; k += SQUARE_ROWS)
+            if (l + k < n_last && f + tx < n_fast)
+                square[k][tx] = x[from + (l + k) * from_last + f + tx];
+        __syncthreads();
+        for (int k = ty; k < SIDE; k += SQUARE_ROWS)
+            if (f + k < n_fast && l + tx < n_last)
+                y[to + (f + k) * to_fast + l + tx] = square[tx][k];
+        __syncthreads();
+    }
+}
+
+template <class T> static void run(const sg_cuda_transpose *t, const void *x, void *y, cudaStream_t stream)
+{
+    int64_t last = t->dim[t->rank - 1], fast = t->dim[t->fast];
+    int64_t tiles = t->outer * ((last + SIDE - 1) / SIDE) * ((fast + SIDE - 1) / SIDE);
+    if (t->fast == t->rank - 1)
+        SG_CUDA_LAUNCH(copy_rows<T>, sg_blocks(t->outer * last, SG_BLOCK), SG_BLOCK, stream, *t, (const T *)x, (T *)y);
+    else
+        SG_CUDA_LAUNCH(copy_squares<T>, sg_blocks(tiles, 1), SG_BLOCK, stream, *t, (const T *)x, (T *)y);
+}
+
+extern "C" void sg_cuda_permute(const sg_cuda_transpose *t, const void *x, void *y, cudaStream_t stream)
+{
+    if (t->element == 16)
+        run<uint4>(t, x, y, stream);
+    else if (t->element == 4)
+        run<uint32_t>(t, x, y, stream);
+    else
+        run<uint8_t>(t, x, y, stream);
+}
