@@ -248,13 +248,13 @@ static void deliver(const workshop *w, const sg_decompose_args *args)
         sg_result(w->graph, name, w->to[j]);
     }
     int32_t *map = sg_calloc(n + 1, sizeof *map);
-    sg_status status = map ? SG_OK : sg_fail(&err, SG_E_MEMORY, "out of memory");
+    sg_status status = map ? sg_graph_status(w->graph, &err) : sg_fail(&err, SG_E_MEMORY, "out of memory");
     for (int32_t i = 0; map && i < n; i++)
         map[i] = -1;
     for (int32_t k = 0; map && k < args->node->n_in; k++)
         if (!sg_is_none(w->in[k]))
             map[w->in[k].id] = args->in[k].id;
-    if (map)
+    if (status == SG_OK)
         status = sg_graph_inline(w->graph, args->graph, map, &err);
     for (int32_t j = 0; status == SG_OK && j < n_out; j++)
         args->out[j] = sg_value_at(args->graph, map[w->to[j].id]);
@@ -276,8 +276,10 @@ void sg_derivative_decompose(const sg_decompose_args *args)
         return;
     }
     if (open_workshop(&w, args, &p)) {
-        decompose_parent(&w, args, &p);
-        (sg_is_vjp(op) ? sweep_back : sweep_forth)(&w, sweeps, &p);
+        if (sg_graph_status(w.graph, NULL) == SG_OK) /* else there are no inputs to build on */
+            decompose_parent(&w, args, &p);
+        if (sg_graph_status(w.graph, NULL) == SG_OK) /* else there are no outputs to sweep from */
+            (sg_is_vjp(op) ? sweep_back : sweep_forth)(&w, sweeps, &p);
         deliver(&w, args);
     } else {
         sg_graph_fail(args->graph, SG_E_MEMORY, SG_NONE, "out of memory decomposing '%s'", args->node->name);

@@ -303,6 +303,8 @@ sg_value sg_einsum(const char *equation, const sg_value *x, int32_t n)
     if (!graph)
         return SG_NONE;
     einsum e = {.graph = graph, .equation = equation, .near = x[0]};
+    if (!equation)
+        return sg_graph_fail(graph, SG_E_ARGUMENT, x[0], "einsum: no equation");
     if (n > MAX_OPERANDS)
         return sg_graph_fail(graph, SG_E_ARGUMENT, x[0], "einsum: %d operands, at most %d", n, MAX_OPERANDS);
     for (int32_t k = 0; k < n; k++)

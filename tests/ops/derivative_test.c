@@ -4,11 +4,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 #include "autodiff/autodiff.h"
 #include "ops/derivative_internal.h"
+#include "ops/samples/samples_internal.h"
 #include "tests/support/graph_run.h"
 #include "tests/support/tensor_check.h"
 
@@ -202,6 +205,70 @@ static void lists_that_do_not_fit_are_refused(void **state)
     }
 }
 
+static int64_t calls, failing;
+
+static void *failing_allocate(void *user, size_t bytes)
+{
+    (void)user;
+    return ++calls == failing ? NULL : malloc(bytes);
+}
+
+static void *failing_resize(void *user, void *old, size_t bytes)
+{
+    (void)user;
+    return ++calls == failing ? NULL : realloc(old, bytes);
+}
+
+static void plain_release(void *user, void *old)
+{
+    (void)user;
+    free(old);
+}
+
+/* A derivative of third order of a CRF: decompositions inside decompositions. */
+static sg_status build_second_derivatives(const sg_sample *sample)
+{
+    sg_graph *g = sg_graph_new();
+    sg_store *store = sg_store_new(SG_F64);
+    sg_status status = SG_E_MEMORY;
+    if (g && store) {
+        sg_value in[SG_SAMPLE_INPUTS], out[SG_SAMPLE_OUTPUTS], one, hv;
+        sg_sample_build(sample, sg_scope_root(g, store), in, out);
+        one = sg_ones_like(in[0]);
+        sg_hvp(sg_sum_all(sg_square(out[0])), in, &one, 1, &hv, SG_HVP_FORWARD_OVER_REVERSE);
+        status = sg_graph_status(g, NULL);
+        assert_true(sg_is_none(hv) == (status != SG_OK));
+    }
+    sg_graph_free(g);
+    sg_store_free(store);
+    return status;
+}
+
+static const sg_sample *sample_of(const char *op)
+{
+    for (int32_t i = 0; i < sg_sample_count(); i++)
+        if (strcmp(sg_sample_at(i)->op, op) == 0)
+            return sg_sample_at(i);
+    fail_msg("no sample of %s", op);
+    return NULL;
+}
+
+/* Whichever allocation fails while derivatives are decomposed: the graph says so. */
+static void memory_running_out_is_an_error(void **state)
+{
+    (void)state;
+    const sg_sample *sample = sample_of("crf_log_partition_vjp");
+    sg_status status = SG_E_MEMORY;
+    sg_allocator_set(&(sg_allocator){failing_allocate, failing_resize, plain_release, NULL});
+    for (failing = 1; status == SG_E_MEMORY; failing++) {
+        calls = 0;
+        status = build_second_derivatives(sample);
+    }
+    sg_allocator_set(&(sg_allocator){0});
+    assert_int_equal(status, SG_OK);
+    assert_true(failing > 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +276,7 @@ int main(void)
         cmocka_unit_test(inputs_that_depend_on_each_other),
         cmocka_unit_test(one_value_in_two_places),
         cmocka_unit_test(lists_that_do_not_fit_are_refused),
+        cmocka_unit_test(memory_running_out_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
