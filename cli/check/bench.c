@@ -174,12 +174,12 @@ static sg_status compile_and_run(sg_bench *b, sg_bench_way way, sg_bench_results
                                   .backend = way.backend,
                                   .threads = way.threads,
                                   .decompose = way.decompose,
-                                  .poison = !way.again};
+                                  .poison = !way.recorded};
     sg_status status = sg_session_new(&session, b->store, &options, err);
     if (status == SG_OK)
         status = sg_plan_new(&plan, session, b->graph, err);
     if (status == SG_OK)
-        status = run_plan(b, plan, way.again ? 3 : 1, out, err);
+        status = run_plan(b, plan, way.runs, out, err);
     sg_plan_free(plan);
     sg_session_free(session);
     return status;

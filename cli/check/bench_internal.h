@@ -46,7 +46,8 @@ typedef struct sg_bench_results {
 typedef struct sg_bench_way {
     const char *backend, *decompose; /* decompose NULL: fused kernels where there are */
     int32_t threads;
-    bool again; /* results of the third run; a device that records runs then replays one */
+    int32_t runs;  /* the results are those of the last */
+    bool recorded; /* a device that records runs replays the third; else each goes launch by launch */
 } sg_bench_way;
 /* Build the sample, declare results by `what`, compile and run. False with a finding; release the results in any case. */
 bool sg_bench_run(const sg_sample *sample, void (*what)(sg_bench *), sg_bench_way way, sg_bench_results *out,

@@ -247,9 +247,9 @@ static void compare_ways(const sg_sample *sample, void (*what)(sg_bench *), sg_b
     sg_bench_release(&c);
 }
 
-static const sg_bench_way reference = {"reference", NULL, 1, false}, cpu = {"cpu", NULL, 1, false},
-                          two_threads = {"cpu", NULL, 2, false};
-static const sg_bench_way decomposed = {"reference", "all", 1, false};
+static const sg_bench_way reference = {"reference", NULL, 1, 1, false}, cpu = {"cpu", NULL, 1, 1, false},
+                          two_threads = {"cpu", NULL, 2, 1, false};
+static const sg_bench_way decomposed = {"reference", "all", 1, 1, false};
 
 /* Composites have a reference kernel written from the formula; their derivative composites are defined by decomposition. */
 static void check_decomposed(const sg_sample *sample, sg_finding *finding)
@@ -284,7 +284,8 @@ static void check_same_bits(const sg_sample *sample, sg_finding *finding)
 
 /* ---- a GPU */
 
-static const sg_bench_way cuda = {"cuda", NULL, 1, false}, cuda_recorded = {"cuda", NULL, 1, true};
+static const sg_bench_way cuda = {"cuda", NULL, 1, 1, false}, thrice = {"cuda", NULL, 1, 3, false},
+                          recorded = {"cuda", NULL, 1, 3, true};
 
 static void check_cuda_values(const sg_sample *s, sg_finding *f) { compare_ways(s, values, cuda, reference, 1e-5, f); }
 static void check_cuda_gradient(const sg_sample *s, sg_finding *f)
@@ -302,7 +303,7 @@ static void check_cuda_third(const sg_sample *s, sg_finding *f)
 
 static void check_cuda_bits(const sg_sample *sample, sg_finding *finding)
 {
-    compare_ways(sample, sample->flat ? values : hessian_products, cuda_recorded, cuda, 0, finding);
+    compare_ways(sample, sample->flat ? values : hessian_products, recorded, thrice, 0, finding);
 }
 
 const sg_op_check sg_cuda_checks[] = {

@@ -160,6 +160,14 @@ static sg_status choose(product *p, const sg_matmul_problem *m, sg_error *err)
     return SG_OK;
 }
 
+/* cuBLASLt wants its workspace on 256 bytes, the arena gives 64. */
+enum { WORKSPACE_LINE = 256 };
+
+static void *workspace_of(const sg_launch *l)
+{
+    return (void *)(((uintptr_t)l->workspace + WORKSPACE_LINE - 1) & ~(uintptr_t)(WORKSPACE_LINE - 1));
+}
+
 static bool launch(const sg_launch *l, sg_error *err)
 {
     static const float one = 1, zero = 0;
@@ -170,7 +178,7 @@ static bool launch(const sg_launch *l, sg_error *err)
         float *to = c + i * p->c_step;
         cublasStatus_t code =
             cublasLtMatmul(p->blas, p->what, &one, b + p->b_at[i], p->first, a + p->a_at[i], p->second, &zero, to,
-                           p->result, to, p->result, &p->algorithm, l->workspace, p->workspace, l->stream);
+                           p->result, to, p->result, &p->algorithm, workspace_of(l), p->workspace, l->stream);
         if (check(code, "product", err) != SG_OK)
             return false;
     }
@@ -215,7 +223,7 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
         return status;
     }
     out->launch = launch;
-    out->workspace = p->workspace;
+    out->workspace = p->workspace ? p->workspace + WORKSPACE_LINE : 0;
     return SG_OK;
 }
 
