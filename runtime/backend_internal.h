@@ -48,7 +48,10 @@ typedef struct sg_kernel {
 } sg_kernel;
 
 /* A device whose memory is not the host's. Its transfers and launches are enqueued and happen in that order; the host does
- * not wait for them unless it says so. What fails on the way shows at the next `wait`. */
+ * not wait for them unless it says so. What fails on the way shows at the next `wait`.
+ *
+ * In a recording, launches that do not touch each other's memory may happen at the same time: kernels keep nothing that they
+ * write outside of their outputs and their workspace, except for themselves. */
 typedef struct sg_apart {
     /* Memory of the host that transfers are fast from and to. */
     void *(*allocate_host)(sg_device *device, size_t bytes);
@@ -66,6 +69,10 @@ typedef struct sg_apart {
     /* Keep what body(user) enqueues, without doing it, to be done as one by each `replay`. NULL: not offered. */
     sg_status (*record)(sg_device *device, sg_status (*body)(void *user, sg_error *err), void *user, void **recording,
                         sg_error *err);
+    /* For `body`: what it enqueues from now on is the next part of the recording; parts are numbered from 0. Within a part,
+     * order is the order of calls. A part waits for the parts on[0..n) and, by itself, for no others. Without any part, a
+     * recording keeps the order of calls. */
+    sg_status (*part)(sg_device *device, const int32_t *on, int32_t n, sg_error *err);
     sg_status (*replay)(sg_device *device, void *recording, sg_error *err);
     void (*forget)(sg_device *device, void *recording);
 } sg_apart;
@@ -90,7 +97,7 @@ struct sg_backend {
 
 /* Moves with every change of this file. A module exports sg_backend_module: its table, or NULL and a message if it was built
  * for another version. */
-#define SG_BACKEND_ABI 1
+#define SG_BACKEND_ABI 2
 typedef const sg_backend *(*sg_backend_module_fn)(uint32_t abi, sg_error *err);
 
 const sg_backend *sg_backend_reference(void);

@@ -1,4 +1,5 @@
-/* execute.c - a run: the steps of the top frame in order, loops as loops. Nothing here allocates. */
+/* execute.c - a run: the steps of the top frame in order, loops as loops. Nothing here allocates, except for the second run on a
+ * device that records (record.c). */
 #include <string.h>
 
 #include "runtime/elements_internal.h"
@@ -41,6 +42,7 @@ static sg_status run_copies(const sg_plan *plan, const sg_copies *copies, sg_err
 {
     for (int32_t k = 0; k < copies->count; k++) {
         const sg_buffer *from = &plan->buffer[copies->item[k].from], *to = &plan->buffer[copies->item[k].to];
+        SG_TRY(sg_record_copy(plan, from, to, err));
         SG_TRY(sg_session_copy(plan->session, to->at, from->at, to->bytes, err));
     }
     return SG_OK;
@@ -110,6 +112,7 @@ static sg_status run_step(sg_plan *plan, sg_step *step, sg_run_index run, sg_err
 {
     if (step->body)
         return run_loop(plan, step, run, err);
+    SG_TRY(sg_record_step(plan, step, err));
     return plan->session->options.audit ? launch_audited(plan, step, run, err) : launch(plan, step, run, err);
 }
 
@@ -219,12 +222,11 @@ static sg_status run_recorded(sg_plan *plan, sg_error *err)
 {
     const sg_session_options *o = &plan->session->options;
     const sg_apart *apart = plan->session->apart;
-    sg_device *device = plan->session->device;
     if (!apart->record || o->profile || o->audit || o->poison || plan->runs++ == 0)
         return enqueue(plan, err);
     if (!plan->recording)
-        SG_TRY(apart->record(device, enqueue, plan, &plan->recording, err));
-    return apart->replay(device, plan->recording, err);
+        SG_TRY(sg_record(plan, enqueue, err));
+    return apart->replay(plan->session->device, plan->recording, err);
 }
 
 static sg_status run_apart(sg_plan *plan, sg_error *err)

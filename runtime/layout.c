@@ -23,10 +23,11 @@ typedef struct layout {
     const sg_slot *slot;
     int32_t n_slots;
     int32_t *root;
-    int32_t *maker; /* step that computes the value; -1 for leaves */
-    int32_t *last;  /* step of the last reader; n_steps: needed at the end; -1: none */
-    int32_t *home;  /* buffer of the slot that the value goes to, or -1 */
-    bool *kept;     /* results: memory of their own */
+    int32_t *maker;   /* step that computes the value; -1 for leaves */
+    int32_t *last;    /* step of the last reader; n_steps: needed at the end; -1: none */
+    int32_t *home;    /* buffer of the slot that the value goes to, or -1 */
+    bool *kept;       /* results: memory of their own */
+    int32_t *readers; /* operands that are this value */
 } layout;
 
 static sg_status out_of_memory(sg_error *err) { return sg_fail(err, SG_E_MEMORY, "out of memory while compiling"); }
@@ -68,8 +69,10 @@ static void find_readers(layout *l)
     for (int32_t i = 0; i < f->n_steps; i++) {
         const sg_node *node = f->step[i].node;
         for (int32_t k = 0; k < node->n_in; k++)
-            if (f->step[i].in[k] >= 0)
+            if (f->step[i].in[k] >= 0) {
                 l->last[l->root[node->in[k]]] = i;
+                l->readers[l->root[node->in[k]]]++;
+            }
         for (int32_t k = 0; k < node->n_out; k++)
             l->maker[node->out + k] = i;
     }
@@ -125,10 +128,13 @@ static void assign_home(layout *l, const sg_slot *slot)
 /* -----------------------------------------------------------------------------------------------------------
  * buffers */
 
+/* Where steps may run at the same time, only what nobody else reads: else the step would wait for the other readers. */
 static bool can_take_over(const layout *l, int32_t i, int32_t a)
 {
     int32_t v = a < 0 ? -1 : l->root[l->frame->step[i].node->in[a]];
-    return v >= 0 && l->maker[v] >= 0 && l->last[v] == i && l->home[v] < 0 && !l->kept[v];
+    if (v < 0 || (l->plan->concurrent && l->readers[v] > 1))
+        return false;
+    return l->maker[v] >= 0 && l->last[v] == i && l->home[v] < 0 && !l->kept[v];
 }
 
 static int32_t choose_buffer(layout *l, int32_t i, int32_t j)
@@ -311,12 +317,14 @@ sg_status sg_frame_layout(sg_plan *plan, sg_frame *frame, const sg_slot *slot, i
     l.last = sg_calloc(n, sizeof *l.last);
     l.home = sg_calloc(n, sizeof *l.home);
     l.kept = sg_calloc(n, sizeof *l.kept);
-    bool ready = l.root && l.maker && l.last && l.home && l.kept;
+    l.readers = sg_calloc(n, sizeof *l.readers);
+    bool ready = l.root && l.maker && l.last && l.home && l.kept && l.readers;
     sg_status status = ready ? run_layout(&l, err) : out_of_memory(err);
     sg_free(l.root);
     sg_free(l.maker);
     sg_free(l.last);
     sg_free(l.home);
     sg_free(l.kept);
+    sg_free(l.readers);
     return status;
 }

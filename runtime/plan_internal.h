@@ -148,11 +148,13 @@ struct sg_plan {
     int64_t n_events, event_capacity;
     int64_t epoch; /* clock at compilation, origin of the trace */
     bool no_reuse;
+    bool concurrent; /* steps that do not depend on each other share no memory */
     /* Devices with memory of their own: */
     char *staging;
-    bool uploading;  /* the last run's inputs may be on their way */
-    void *recording; /* the run as one piece of work, for the present pointers */
-    int64_t runs;    /* since the pointers were computed */
+    bool uploading;             /* the last run's inputs may be on their way */
+    void *recording;            /* the run as one piece of work, for the present pointers */
+    struct sg_hazards *hazards; /* while it is being recorded */
+    int64_t runs;               /* since the pointers were computed */
 };
 
 /* Zeroed memory that lives as long as the plan; NULL if out of memory. */
@@ -195,6 +197,15 @@ sg_status sg_frame_layout(sg_plan *plan, sg_frame *frame, const sg_slot *slot, i
 /* plan_memory.c: offsets of all buffers. */
 sg_status sg_place_buffers(sg_plan *plan, sg_error *err);
 
+/* concurrency.c: is this a plan whose steps are to share memory only where they depend on each other? Ask before the layout. */
+bool sg_concurrency_fits(const sg_plan *plan);
+/* For the buffers of a plan that is laid out; released also after a failure. */
+typedef struct sg_concurrency sg_concurrency;
+sg_status sg_concurrency_make(sg_concurrency **out, const sg_plan *plan, sg_error *err);
+void sg_concurrency_free(sg_concurrency *concurrency);
+/* Does all that uses buffer a come before all that uses b, by what the steps need of each other? */
+bool sg_concurrency_precedes(const sg_concurrency *concurrency, int32_t a, int32_t b);
+
 /* execute.c: compute all pointers; needed when the session's arena has moved. */
 void sg_plan_resolve(sg_plan *plan);
 
@@ -221,6 +232,12 @@ sg_status sg_session_take_failure(sg_session *session, sg_error *err);
 sg_status sg_session_upload(sg_session *session, void *to, const void *from, size_t bytes, sg_error *err);
 sg_status sg_session_copy(sg_session *session, void *to, const void *from, size_t bytes, sg_error *err);
 sg_status sg_session_fill(sg_session *session, void *to, int byte, size_t bytes, sg_error *err);
+
+/* record.c: record what body(plan) enqueues. While that runs, each step and copy is told before it is enqueued; at other times
+ * telling does nothing. */
+sg_status sg_record(sg_plan *plan, sg_status (*body)(void *plan, sg_error *err), sg_error *err);
+sg_status sg_record_step(const sg_plan *plan, const sg_step *step, sg_error *err);
+sg_status sg_record_copy(const sg_plan *plan, const sg_buffer *from, const sg_buffer *to, sg_error *err);
 
 /* module.c: the table of a backend that is a module beside the program, loaded once. NULL and one line if it cannot be. */
 const sg_backend *sg_module_load(const char *name, sg_error *err);

@@ -1,7 +1,8 @@
 /* plan_memory.c - the offline planner: offsets for buffers whose lifetimes are known. Two buffers may overlap in memory
  * exactly if their intervals of ticks do not meet. Larger buffers are placed first, each in the smallest gap that fits
  * between those already placed that live at the same time: within a few per cent of the peak of live bytes in practice,
- * and independent of addresses and hash order, so equal graphs give equal plans. */
+ * and independent of addresses and hash order, so equal graphs give equal plans. On devices that run steps at the same time
+ * there is a stricter rule (concurrency.c). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,14 +25,27 @@ static int larger_first(const void *a, const void *b)
     return fx != fy ? (fx < fy ? 1 : -1) : x->index - y->index;
 }
 
-static bool meet(const sg_buffer *a, const sg_buffer *b) { return a->first <= b->last && b->first <= a->last; }
+typedef struct placing {
+    const sg_plan *plan;
+    const sg_concurrency *concurrency; /* NULL: steps run one after the other */
+} placing;
+
+static bool meet(const placing *p, const sg_buffer *a, const sg_buffer *b)
+{
+    int32_t i = (int32_t)(a - p->plan->buffer), j = (int32_t)(b - p->plan->buffer);
+    if (p->plan->no_reuse)
+        return true;
+    if (p->concurrency)
+        return !sg_concurrency_precedes(p->concurrency, i, j) && !sg_concurrency_precedes(p->concurrency, j, i);
+    return a->first <= b->last && b->first <= a->last;
+}
 
 /* `placed` is in order of offsets. */
-static size_t best_gap(const sg_buffer *b, sg_buffer *const *placed, int32_t n, bool no_reuse)
+static size_t best_gap(const placing *p, const sg_buffer *b, sg_buffer *const *placed, int32_t n)
 {
     size_t need = footprint(b), end = 0, best = 0, best_size = SIZE_MAX;
     for (int32_t i = 0; i < n; i++) {
-        if (!no_reuse && !meet(b, placed[i]))
+        if (!meet(p, b, placed[i]))
             continue;
         size_t gap = placed[i]->offset > end ? placed[i]->offset - end : 0;
         if (gap >= need && gap < best_size) {
@@ -54,8 +68,9 @@ static void insert(sg_buffer *b, sg_buffer **placed, int32_t n)
     placed[at] = b;
 }
 
-static void place_temporaries(sg_plan *plan, request *order, sg_buffer **placed)
+static void place_temporaries(sg_plan *plan, const sg_concurrency *concurrency, request *order, sg_buffer **placed)
 {
+    const placing p = {plan, concurrency};
     int32_t n = 0;
     for (int32_t k = 0; k < plan->n_buffers; k++)
         if (plan->buffer[k].place == SG_PLACE_ARENA)
@@ -63,7 +78,7 @@ static void place_temporaries(sg_plan *plan, request *order, sg_buffer **placed)
     qsort(order, (size_t)n, sizeof *order, larger_first);
     for (int32_t k = 0; k < n; k++) {
         sg_buffer *b = order[k].buffer;
-        b->offset = best_gap(b, placed, k, plan->no_reuse);
+        b->offset = best_gap(&p, b, placed, k);
         insert(b, placed, k);
         size_t end = b->offset + footprint(b);
         plan->scratch_bytes = end > plan->scratch_bytes ? end : plan->scratch_bytes;
@@ -104,12 +119,16 @@ sg_status sg_place_buffers(sg_plan *plan, sg_error *err)
     sg_buffer **placed = sg_calloc(plan->n_buffers + 1, sizeof *placed);
     plan->dying = sg_plan_take(plan, plan->n_buffers, sizeof *plan->dying);
     plan->dying_at = sg_plan_take(plan, plan->ticks + 2, sizeof *plan->dying_at);
+    sg_concurrency *concurrency = NULL;
     bool ready = order && placed && plan->dying && plan->dying_at;
+    if (ready && plan->concurrent)
+        ready = sg_concurrency_make(&concurrency, plan, err) == SG_OK;
     if (ready) {
-        place_temporaries(plan, order, placed);
+        place_temporaries(plan, concurrency, order, placed);
         place_pinned(plan);
         sort_dying(plan);
     }
+    sg_concurrency_free(concurrency);
     sg_free(order);
     sg_free(placed);
     return ready ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory while compiling");

@@ -27,10 +27,11 @@ struct sg_device {
     cudaStream_t stream;
     cudaEvent_t uploaded; /* after the latest copy to the device */
     cublasLtHandle_t blas;
-    struct cudnnContext *dnn; /* opened by the first convolution */
-    bool tf32;                /* products of f32 may round their operands to TF32: only when asked for */
-    sg_cuda_fault *fault;     /* page-locked memory of the host that kernels can write */
-    sg_cuda_fault *fault_at;  /* the same, as kernels see it */
+    struct cudnnContext *dnn;        /* opened by the first convolution */
+    bool tf32;                       /* products of f32 may round their operands to TF32: only when asked for */
+    struct sg_cuda_capture *capture; /* the recording under way (record.c) */
+    sg_cuda_fault *fault;            /* page-locked memory of the host that kernels can write */
+    sg_cuda_fault *fault_at;         /* the same, as kernels see it */
     sg_cuda_site *site;
     int32_t n_sites;
     char text[512];

@@ -1,5 +1,5 @@
-/* memory.c - memory of the device, transfers, and runs recorded as one CUDA graph. Everything goes through the device's one
- * stream, so that order is the order of calls. */
+/* memory.c - memory of the device and transfers. Everything goes through the device's one stream, so that order is the order of
+ * calls. */
 #include "runtime/cuda/memory_internal.h"
 
 void *sg_cuda_allocate(sg_device *d, size_t bytes)
@@ -90,39 +90,6 @@ static void *stream(sg_device *d)
     return d->stream;
 }
 
-static sg_status record(sg_device *d, sg_status (*body)(void *user, sg_error *err), void *user, void **recording,
-                        sg_error *err)
-{
-    cudaGraph_t graph = NULL;
-    cudaGraphExec_t exec = NULL;
-    SG_TRY(sg_cuda_check(cudaSetDevice(d->index), "recording", err));
-    SG_TRY(sg_cuda_check(cudaStreamBeginCapture(d->stream, cudaStreamCaptureModeThreadLocal), "recording", err));
-    sg_status status = body(user, err);
-    cudaError_t code = cudaStreamEndCapture(d->stream, &graph); /* also after a failure: it ends the recording */
-    if (status == SG_OK)
-        status = sg_cuda_check(code, "recording", err);
-    if (status == SG_OK)
-        status = sg_cuda_check(cudaGraphInstantiate(&exec, graph, 0), "instantiating a recording", err);
-    if (graph)
-        cudaGraphDestroy(graph);
-    if (status != SG_OK)
-        cudaGetLastError();
-    *recording = exec;
-    return status;
-}
-
-static sg_status replay(sg_device *d, void *recording, sg_error *err)
-{
-    SG_TRY(sg_cuda_check(cudaSetDevice(d->index), "run", err));
-    return sg_cuda_check(cudaGraphLaunch(recording, d->stream), "run", err);
-}
-
-static void forget(sg_device *d, void *recording)
-{
-    cudaStreamSynchronize(d->stream);
-    cudaGraphExecDestroy(recording);
-}
-
 const sg_apart sg_cuda_apart = {
     .allocate_host = allocate_host,
     .release_host = release_host,
@@ -134,7 +101,8 @@ const sg_apart sg_cuda_apart = {
     .wait = wait,
     .available = available,
     .stream = stream,
-    .record = record,
-    .replay = replay,
-    .forget = forget,
+    .record = sg_cuda_record,
+    .part = sg_cuda_part,
+    .replay = sg_cuda_replay,
+    .forget = sg_cuda_forget,
 };

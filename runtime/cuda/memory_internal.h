@@ -1,4 +1,4 @@
-/* memory_internal.h - memory of the device, transfers, and recorded runs (memory.c). */
+/* memory_internal.h - memory of the device and transfers (memory.c), and recorded runs (record.c). */
 #ifndef SG_CUDA_MEMORY_INTERNAL_H
 #define SG_CUDA_MEMORY_INTERNAL_H
 
@@ -7,6 +7,11 @@
 extern const sg_apart sg_cuda_apart;
 void *sg_cuda_allocate(sg_device *device, size_t bytes);
 void sg_cuda_release(sg_device *device, void *memory);
+sg_status sg_cuda_record(sg_device *device, sg_status (*body)(void *user, sg_error *err), void *user, void **recording,
+                         sg_error *err);
+sg_status sg_cuda_part(sg_device *device, const int32_t *on, int32_t n, sg_error *err);
+sg_status sg_cuda_replay(sg_device *device, void *recording, sg_error *err);
+void sg_cuda_forget(sg_device *device, void *recording);
 /* Report and clear what a kernel has found (backend.c). Call it when the stream is idle. */
 sg_status sg_cuda_take_fault(sg_device *device, sg_error *err);
 

@@ -34,11 +34,80 @@ typedef struct kernel {
     int32_t n_in, n_out;
 } kernel;
 
+static bool launch_now(kernel *k, const sg_launch *l, sg_error *err)
+{
+    sg_launch inner = *l;
+    inner.state = k->inner.state;
+    mirror_count.launches++;
+    wall(true);
+    bool good = k->inner.launch(&inner, err);
+    wall(false);
+    return good;
+}
+
+/* ---- recordings: what is enqueued is kept, and each replay does it part by part, in an order of its own that fits what the
+ * parts wait for. A dependency that is missing shows as another result sooner or later. */
+
+typedef struct work {
+    kernel *kernel; /* NULL: a copy */
+    sg_launch launch;
+    void *to;
+    const void *from;
+    size_t bytes;
+} work;
+
+typedef struct part {
+    int32_t first, end; /* works */
+    int32_t on, n_on;   /* in `waits` */
+} part;
+
+typedef struct recording {
+    work *work;
+    part *part;
+    int32_t *waits;
+    bool *done;
+    int32_t n_works, n_parts, n_waits;
+    uint64_t seed;
+} recording;
+
+enum { MOST_WORKS = 1 << 14, MOST_WAITS = 1 << 17 };
+
+static recording *under_way;
+
+/* True if a recording has taken the work. */
+static bool record_work(work w)
+{
+    recording *r = under_way;
+    if (!r)
+        return false;
+    if (r->n_works == MOST_WORKS || r->n_parts == 0) {
+        fprintf(stderr, "mirror backend: too much is recorded, or before the first part\n");
+        abort();
+    }
+    r->work[r->n_works++] = w;
+    r->part[r->n_parts - 1].end = r->n_works;
+    return true;
+}
+
+static sg_status begin_part(sg_device *device, const int32_t *on, int32_t n, sg_error *err)
+{
+    (void)device;
+    recording *r = under_way;
+    if (r->n_parts == MOST_WORKS || r->n_waits + n > MOST_WAITS)
+        return sg_fail(err, SG_E_MEMORY, "mirror backend: too many parts");
+    r->part[r->n_parts++] = (part){r->n_works, r->n_works, r->n_waits, n};
+    for (int32_t i = 0; i < n; i++)
+        r->waits[r->n_waits++] = on[i];
+    mirror_count.parts++;
+    mirror_count.starts += n == 0;
+    return SG_OK;
+}
+
+/* ---- preparing kernels */
+
 static bool launch(const sg_launch *l, sg_error *err)
 {
     kernel *k = l->state;
-    sg_launch inner = *l;
-    inner.state = k->inner.state;
     for (int32_t i = 0; i < k->n_in; i++)
         if (l->in[i])
             must_be_inside(l->in[i], k->op);
@@ -46,11 +115,7 @@ static bool launch(const sg_launch *l, sg_error *err)
         must_be_inside(l->out[i], k->op);
     if (k->inner.workspace)
         must_be_inside(l->workspace, k->op);
-    mirror_count.launches++;
-    wall(true);
-    bool good = k->inner.launch(&inner, err);
-    wall(false);
-    return good;
+    return record_work((work){.kernel = k, .launch = *l}) || launch_now(k, l, err);
 }
 
 static void release_kernel(void *state)
@@ -175,7 +240,7 @@ static sg_status copy(sg_device *device, void *to, const void *from, size_t byte
     (void)device, (void)err;
     must_be_inside(to, "copy");
     must_be_inside(from, "copy");
-    return move(to, from, bytes);
+    return record_work((work){.to = to, .from = from, .bytes = bytes}) ? SG_OK : move(to, from, bytes);
 }
 
 static sg_status fill(sg_device *device, void *to, int byte, size_t bytes, sg_error *err)
@@ -207,24 +272,74 @@ static void *stream(sg_device *device)
     return NULL;
 }
 
-/* ---- recordings: what was to be recorded is done anew at each replay */
-
-typedef struct recording {
-    sg_status (*body)(void *user, sg_error *err);
-    void *user;
-} recording;
+static void forget(sg_device *device, void *recorded)
+{
+    (void)device;
+    recording *r = recorded;
+    sg_free(r->work);
+    sg_free(r->part);
+    sg_free(r->waits);
+    sg_free(r->done);
+    sg_free(r);
+}
 
 static sg_status record(sg_device *device, sg_status (*body)(void *user, sg_error *err), void *user, void **out,
                         sg_error *err)
 {
-    (void)device;
     recording *r = sg_calloc(1, sizeof *r);
     if (!r)
         return sg_fail(err, SG_E_MEMORY, "out of memory");
-    *r = (recording){body, user};
+    r->work = sg_calloc(MOST_WORKS, sizeof *r->work);
+    r->part = sg_calloc(MOST_WORKS, sizeof *r->part);
+    r->waits = sg_calloc(MOST_WAITS, sizeof *r->waits);
+    r->done = sg_calloc(MOST_WORKS, sizeof *r->done);
+    sg_status status = SG_E_MEMORY;
+    if (r->work && r->part && r->waits && r->done) {
+        under_way = r;
+        status = body(user, err);
+        under_way = NULL;
+    }
+    if (status != SG_OK) {
+        forget(device, r);
+        return status;
+    }
     *out = r;
     mirror_count.records++;
     return SG_OK;
+}
+
+static bool is_ready(const recording *r, const part *p)
+{
+    for (int32_t i = 0; i < p->n_on; i++)
+        if (!r->done[r->waits[p->on + i]])
+            return false;
+    return true;
+}
+
+static sg_status do_part(const recording *r, const part *p, sg_error *err)
+{
+    for (int32_t i = p->first; i < p->end; i++) {
+        const work *w = &r->work[i];
+        if (!w->kernel)
+            move(w->to, w->from, w->bytes);
+        else if (!launch_now(w->kernel, &w->launch, err))
+            return err->status ? err->status : SG_E_DEVICE;
+    }
+    return SG_OK;
+}
+
+/* One of the ready parts, drawn. */
+static int32_t next_part(recording *r)
+{
+    int32_t chosen = -1;
+    for (int32_t k = 0, n = 0; k < r->n_parts; k++) {
+        if (r->done[k] || !is_ready(r, &r->part[k]))
+            continue;
+        r->seed = r->seed * 6364136223846793005u + 1442695040888963407u;
+        if ((r->seed >> 33) % (uint64_t)++n == 0)
+            chosen = k;
+    }
+    return chosen;
 }
 
 static sg_status replay(sg_device *device, void *recorded, sg_error *err)
@@ -232,13 +347,17 @@ static sg_status replay(sg_device *device, void *recorded, sg_error *err)
     (void)device;
     recording *r = recorded;
     mirror_count.replays++;
-    return r->body(r->user, err);
-}
-
-static void forget(sg_device *device, void *recorded)
-{
-    (void)device;
-    sg_free(recorded);
+    memset(r->done, 0, (size_t)r->n_parts * sizeof *r->done);
+    for (int32_t i = 0; i < r->n_parts; i++) {
+        int32_t k = next_part(r);
+        if (k < 0) {
+            fprintf(stderr, "mirror backend: parts wait for each other\n");
+            abort();
+        }
+        SG_TRY(do_part(r, &r->part[k], err));
+        r->done[k] = true;
+    }
+    return SG_OK;
 }
 
 static const sg_apart apart = {
@@ -253,6 +372,7 @@ static const sg_apart apart = {
     .available = available,
     .stream = stream,
     .record = record,
+    .part = begin_part,
     .replay = replay,
     .forget = forget,
 };

@@ -7,7 +7,8 @@
 
 typedef struct mirror_counts {
     int64_t uploads, downloads, waits, launches, records, replays;
-    size_t limit; /* bytes that the device has; 0: plenty */
+    int64_t parts, starts; /* of recordings; starts wait for nothing */
+    size_t limit;          /* bytes that the device has; 0: plenty */
 } mirror_counts;
 
 #endif
