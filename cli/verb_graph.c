@@ -53,8 +53,10 @@ typedef struct wanted {
 static sg_status compile(const drawing *d, wanted *w, sg_error *err)
 {
     const sg_train_config *v = sg_config_values(d->config);
-    sg_session_options options = {
-        .size = sizeof options, .threads = (int32_t)v->threads, .backend = sg_config_backend(v)};
+    sg_session_options options = {.size = sizeof options,
+                                  .threads = (int32_t)v->threads,
+                                  .backend = sg_config_backend(v),
+                                  .precision = v->precision};
     sg_session *session = NULL;
     sg_plan *plan = NULL;
     sg_status status = sg_session_new(&session, d->store, &options, err);

@@ -153,8 +153,10 @@ static int report_dry_run(const sg_cli *cli, const sg_step_options *o, const sg_
 
 static sg_status plan_step(const sg_train_config *v, const sg_step_options *o, sg_plan_info *info, sg_error *err)
 {
-    sg_session_options options = {
-        .size = sizeof options, .backend = sg_config_backend(v), .threads = (int32_t)v->threads};
+    sg_session_options options = {.size = sizeof options,
+                                  .backend = sg_config_backend(v),
+                                  .precision = v->precision,
+                                  .threads = (int32_t)v->threads};
     sg_store *store = sg_store_new(sg_config_real(v));
     sg_graph *graph = sg_graph_new();
     sg_session *session = NULL;

@@ -61,6 +61,11 @@ sg_value sg_body_state(sg_graph *body, sg_value initial)
 
 int32_t sg_body_input_count(const sg_graph *body) { return body->n_inputs; }
 
+bool sg_body_input_captured(const sg_graph *body, int32_t index)
+{
+    return body->inputs[index].kind == SGI_BODY_CAPTURE;
+}
+
 void sg_body_input_at(const sg_graph *body, int32_t index, sg_value *inner, sg_value *outer)
 {
     *inner = sg_value_at((sg_graph *)body, body->inputs[index].inner);

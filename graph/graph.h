@@ -126,6 +126,9 @@ const char *sg_dtype_name(sg_dtype dtype);
 size_t sg_dtype_size(sg_dtype dtype);  /* bytes of one element */
 bool sg_dtype_is_real(sg_dtype dtype); /* F32, F64, BF16, F16 */
 bool sg_dtype_parse(const char *name, sg_dtype *out);
+/* Type of a statistic (logsumexp, mean, 1 / deviation) that an operator on `dtype` keeps beside its results: F32 for BF16 and
+ * F16, whose digits would not do, else `dtype`. */
+sg_dtype sg_dtype_statistic(sg_dtype dtype);
 
 #define SG_MAX_RANK 8
 
@@ -284,6 +287,8 @@ int32_t sg_node_count(const sg_graph *graph);
 const sg_node *sg_node_at(const sg_graph *graph, int32_t index); /* valid until the next node is added */
 const sg_node *sg_node_of(sg_value v);                           /* NULL for SG_NONE; same lifetime */
 int32_t sg_value_count(const sg_graph *graph);
+/* Was the node named by sg_named, or is its name generated? */
+bool sg_node_is_named(const sg_node *node);
 static inline sg_value sg_value_at(sg_graph *graph, int32_t id)
 {
     sg_value v = {graph, id};
@@ -480,7 +485,12 @@ enum {
     SG_OP_ZERO_GRAD = 1 << 3, /* derivative is zero wherever it exists (sign, comparisons, draws, argmax) */
     SG_OP_LEAF = 1 << 4,      /* no computation: input, constant, param */
     SG_OP_COMMUTATIVE = 1 << 5, /* binary and symmetric: CSE may order the inputs */
-    SG_OP_STOP = 1 << 6         /* derivatives stop here by contract (stop_gradient, repeat) */
+    SG_OP_STOP = 1 << 6,        /* derivatives stop here by contract (stop_gradient, repeat) */
+    /* How an operator runs in mixed precision; derivative composites do as their parent. Elementwise ones follow, unless
+     * they say otherwise. */
+    SG_OP_LOW = 1 << 7,     /* f32 operands are rounded to bf16, and so are the results; sums are in f32 */
+    SG_OP_FOLLOWS = 1 << 8, /* in bf16 where an operand is, and in f32 where all readers want that */
+    SG_OP_FULL = 1 << 9     /* in f32 */
 };
 
 #define SG_VARIADIC (-1)
@@ -544,6 +554,8 @@ sg_value sg_body_state(sg_graph *body, sg_value initial);
 /* Inputs of the body in order, with the parent's value each one starts from. */
 int32_t sg_body_input_count(const sg_graph *body);
 void sg_body_input_at(const sg_graph *body, int32_t index, sg_value *inner, sg_value *outer);
+/* Is input `index` a value captured by its use, which no iteration changes? States and entries are not. */
+bool sg_body_input_captured(const sg_graph *body, int32_t index);
 /* Entries assigned inside the body: they are loop state. `inner` is the value at the start of an iteration, `next` the
  * one it leaves. Closing makes the entry inputs states too. */
 int32_t sg_body_entry_count(const sg_graph *body);

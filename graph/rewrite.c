@@ -122,11 +122,11 @@ static sg_value copy_node(rewriting *r, const sg_node *node, const sg_value *in)
     return v;
 }
 
-static bool generated_name(const sg_node *node)
+bool sg_node_is_named(const sg_node *node)
 {
     char name[64];
     snprintf(name, sizeof name, "%s_%d", node->op->name, node->index);
-    return strcmp(name, node->name) == 0;
+    return strcmp(name, node->name) != 0;
 }
 
 static sg_status rewrite_node(rewriting *r, const sg_node *node, sg_value *in, sg_value *out)
@@ -141,7 +141,7 @@ static sg_status rewrite_node(rewriting *r, const sg_node *node, sg_value *in, s
         sg_value first = copy_node(r, node, in);
         for (int32_t k = 0; k < node->n_out && !sg_is_none(first); k++)
             out[k] = sg_value_at(r->to, first.id + k);
-        if (!sg_is_none(first) && !generated_name(node))
+        if (!sg_is_none(first) && sg_node_is_named(node))
             sg_named(first, node->name);
     }
     for (int32_t k = 0; k < node->n_out; k++) {

@@ -16,6 +16,7 @@ enum { DTYPE_COUNT = sizeof dtypes / sizeof dtypes[0] };
 const char *sg_dtype_name(sg_dtype dtype) { return (unsigned)dtype < DTYPE_COUNT ? dtypes[dtype].name : "?"; }
 size_t sg_dtype_size(sg_dtype dtype) { return (unsigned)dtype < DTYPE_COUNT ? dtypes[dtype].bytes : 0; }
 bool sg_dtype_is_real(sg_dtype dtype) { return dtype <= SG_F16; }
+sg_dtype sg_dtype_statistic(sg_dtype dtype) { return dtype == SG_BF16 || dtype == SG_F16 ? SG_F32 : dtype; }
 
 bool sg_dtype_parse(const char *name, sg_dtype *out)
 {

@@ -298,7 +298,8 @@ typedef enum sg_energy_method { SG_METHOD_NCE } sg_energy_method;
     X(S, task, ENUM, "mlc", SG_TASK_NAMES, "task", "what is predicted: mlc is multi-label classification")             \
     X(S, seed, INT, "1", "[0, inf)", "seed", "seed of initialisation, dropout and sampling")                           \
     X(S, threads, INT, "0", "[0, 4096]", "threads", "threads; 0 takes every core the process may use")                 \
-    X(S, device, ENUM, "cpu", SG_DEVICE_NAMES, "device", "where to compute; cuda:1 is the second GPU, reference is float64 and slow")
+    X(S, device, ENUM, "cpu", SG_DEVICE_NAMES, "device", "where to compute; cuda:1 is the second GPU, reference is float64 and slow") \
+    X(S, precision, WORD, "f32", "f32|bf16", "precision", "bf16 rounds products and activations on cuda; weights and losses stay f32")
 
 #define SG_DATA_OPTIONS(X)                                                                                             \
     X(data, dir, PATH, "", "", "data-dir", "folder under which relative data files are looked up")                     \
@@ -657,7 +658,7 @@ sg_status sg_train(const sg_config *config, sg_training_data *data, const sg_tra
 /* Probabilities [n, labels] of the listed rows by a predictor of this step layout (evaluation mode). */
 typedef struct sg_predictor sg_predictor;
 sg_status sg_predictor_new(sg_predictor **out, sg_store *store, const sg_step_options *options, const char *device,
-                           int32_t threads, sg_error *err);
+                           const char *precision, int32_t threads, sg_error *err);
 sg_status sg_predictor_run(sg_predictor *p, const sg_dataset *data, const int64_t *rows, int64_t n, float *out,
                            sg_error *err);
 void sg_predictor_free(sg_predictor *p);

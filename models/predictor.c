@@ -54,12 +54,14 @@ sg_status sgi_predictor_on(sg_predictor **out, sg_session *session, const sg_ste
 }
 
 sg_status sg_predictor_new(sg_predictor **out, sg_store *store, const sg_step_options *options, const char *device,
-                           int32_t threads, sg_error *err)
+                           const char *precision, int32_t threads, sg_error *err)
 {
     sg_session *session;
     SG_TRY(sg_session_new(
         &session, store,
-        &(sg_session_options){.size = sizeof(sg_session_options), .backend = device, .threads = threads}, err));
+        &(sg_session_options){
+            .size = sizeof(sg_session_options), .backend = device, .threads = threads, .precision = precision},
+        err));
     sg_status status = sgi_predictor_on(out, session, options, err);
     if (status == SG_OK)
         (*out)->session = session;

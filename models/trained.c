@@ -116,8 +116,8 @@ static sg_status predict(const sg_trained *t, const sg_train_config *device, sg_
     SG_TRY(sg_config_parse(&recipe, t->model->recipe, strlen(t->model->recipe), "recipe of the model", err));
     sg_step_options options = sg_step_options_of(sg_config_values(recipe), data);
     options.task.labels = t->labels;
-    sg_status status =
-        sg_predictor_new(&predictor, store, &options, sg_config_backend(device), (int32_t)device->threads, err);
+    sg_status status = sg_predictor_new(&predictor, store, &options, sg_config_backend(device), device->precision,
+                                        (int32_t)device->threads, err);
     if (status == SG_OK)
         status = sg_predictor_run(predictor, data, rows, n, p, err);
     sg_predictor_free(predictor);

@@ -123,7 +123,7 @@ const sg_op sg_op_adam = {
         "m = b1 m + (1-b1) g, v = b2 v + (1-b2) g^2, p -= lr (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + eps) + decay",
     .n_in = N_IN,
     .n_out = 3,
-    .flags = SG_OP_COMPOSITE,
+    .flags = SG_OP_COMPOSITE | SG_OP_FULL,
     .attrs = adam_attrs,
     .n_attrs = N_ATTRS,
     .infer = adam_infer,

@@ -93,6 +93,7 @@ const sg_op sg_op_concat = {
     .summary = "inputs one after the other along an axis",
     .n_in = SG_VARIADIC,
     .n_out = 1,
+    .flags = SG_OP_FOLLOWS,
     .attrs = attrs,
     .n_attrs = 1,
     .infer = infer,

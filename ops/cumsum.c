@@ -39,6 +39,7 @@ const sg_op sg_op_cumsum = {
     .summary = "y_i = sum of x_j with j <= i over an axis",
     .n_in = 1,
     .n_out = 1,
+    .flags = SG_OP_FULL,
     .linear = 1,
     .attrs = attrs,
     .n_attrs = 2,

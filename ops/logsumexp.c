@@ -46,6 +46,7 @@ const sg_op sg_op_logsumexp = {
     .summary = "y = log sum exp(x) over an axis",
     .n_in = 1,
     .n_out = 1,
+    .flags = SG_OP_FULL,
     .attrs = sg_reduce_attrs,
     .n_attrs = 2,
     .infer = sg_reduce_infer,

@@ -136,7 +136,7 @@ const sg_op sg_op_lstm = {
     .summary = "recurrence of an LSTM: i, f, g, o from z_t + W h; c = f c + i g; h = o tanh(c)",
     .n_in = SG_VARIADIC,
     .n_out = 5,
-    .flags = SG_OP_COMPOSITE,
+    .flags = SG_OP_COMPOSITE | SG_OP_FULL,
     .attrs = attrs,
     .n_attrs = 1,
     .infer = infer,

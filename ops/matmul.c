@@ -136,6 +136,7 @@ const sg_op sg_op_matmul = {
     .summary = "Y = op(A) op(B), batched over leading axes",
     .n_in = 2,
     .n_out = 1,
+    .flags = SG_OP_LOW,
     .linear = 3,
     .attrs = attrs,
     .n_attrs = 2,

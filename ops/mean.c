@@ -48,7 +48,7 @@ const sg_op sg_op_mean = {
     .summary = "y = mean of x over axes",
     .n_in = 1,
     .n_out = 1,
-    .flags = SG_OP_COMPOSITE,
+    .flags = SG_OP_COMPOSITE | SG_OP_FOLLOWS,
     .linear = 1,
     .attrs = attrs,
     .n_attrs = 1,

@@ -37,7 +37,7 @@ const sg_op sg_op_one_hot = {
     .summary = "y[i, c] = 1 if index[i] = c else 0",
     .n_in = 1,
     .n_out = 1,
-    .flags = SG_OP_ZERO_GRAD,
+    .flags = SG_OP_ZERO_GRAD | SG_OP_FULL,
     .attrs = attrs,
     .n_attrs = 1,
     .infer = infer,

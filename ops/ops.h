@@ -19,6 +19,8 @@ extern "C" {
 int32_t sg_op_count(void);
 const sg_op *sg_op_at(int32_t index);      /* order of op_list.h */
 const sg_op *sg_op_find(const char *name); /* NULL if unknown */
+/* SG_OP_LOW, SG_OP_FOLLOWS or SG_OP_FULL: how the op runs in mixed precision; 0 for leaves, which keep their dtype. */
+uint32_t sg_op_precision(const sg_op *op);
 
 /* ---- elementwise, one input (real -> real) */
 sg_value sg_neg(sg_value x);

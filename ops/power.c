@@ -26,7 +26,7 @@ static void pow_vjp(const sg_vjp_args *args)
     }
 }
 SG_EVAL_BINARY(pow_eval, pow(a, b))
-SG_BINARY_OP(pow, "a^b, 0^0 = 1", 0, 0, sg_infer_binary, pow_eval, pow_vjp)
+SG_BINARY_OP(pow, "a^b, 0^0 = 1", SG_OP_FULL, 0, sg_infer_binary, pow_eval, pow_vjp)
 
 /* f = x log y, and 0 at x = 0 unless y is NaN. df/dx = log y, df/dy = x / y; where x = 0 and y <= 0 both are taken
  * as 0. */
@@ -41,4 +41,4 @@ static void xlogy_vjp(const sg_vjp_args *args)
         args->gin[1] = sg_mul(g, sg_div(sg_where(bad, sg_number(x, 0), x), safe_y));
 }
 SG_EVAL_BINARY(xlogy_eval, a == 0 && !isnan(b) ? 0 : a * log(b))
-SG_BINARY_OP(xlogy, "a log b, 0 at a = 0", 0, 0, sg_infer_binary, xlogy_eval, xlogy_vjp)
+SG_BINARY_OP(xlogy, "a log b, 0 at a = 0", SG_OP_FULL, 0, sg_infer_binary, xlogy_eval, xlogy_vjp)

@@ -55,7 +55,7 @@ static sg_cost draw_cost(const sg_cost_args *args)
         .summary = SUMMARY,                                                                                            \
         .n_in = 2,                                                                                                     \
         .n_out = 1,                                                                                                    \
-        .flags = SG_OP_RANDOM | SG_OP_ZERO_GRAD,                                                                       \
+        .flags = SG_OP_RANDOM | SG_OP_ZERO_GRAD | SG_OP_FULL,                                                          \
         .shape_only = 1,                                                                                               \
         .attrs = stream_attrs,                                                                                         \
         .n_attrs = 1,                                                                                                  \
@@ -101,7 +101,7 @@ const sg_op sg_op_rng_advance = {
     .summary = "generator state with its 64-bit step plus one",
     .n_in = 1,
     .n_out = 1,
-    .flags = SG_OP_ZERO_GRAD,
+    .flags = SG_OP_ZERO_GRAD | SG_OP_FULL,
     .infer = rng_advance_infer,
     .eval = rng_advance_eval,
 };

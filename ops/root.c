@@ -9,7 +9,7 @@ static void sqrt_vjp(const sg_vjp_args *args)
 {
     args->gin[0] = sg_div(sg_mul_scalar(args->gout[0], 0.5), args->out[0]);
 }
-SG_UNARY_OP(sqrt, "square root", 0, 0, sqrt_eval, sqrt_vjp)
+SG_UNARY_OP(sqrt, "square root", SG_OP_FULL, 0, sqrt_eval, sqrt_vjp)
 
 /* y = x^(-1/2), y' = -x^(-3/2) / 2 = -(y / x) / 2. */
 SG_EVAL_UNARY(rsqrt_eval, 1 / sqrt(x))
@@ -18,7 +18,7 @@ static void rsqrt_vjp(const sg_vjp_args *args)
     sg_value slope = sg_mul_scalar(sg_div(args->out[0], args->in[0]), -0.5);
     args->gin[0] = sg_mul(args->gout[0], slope);
 }
-SG_UNARY_OP(rsqrt, "1 / sqrt x", 0, 0, rsqrt_eval, rsqrt_vjp)
+SG_UNARY_OP(rsqrt, "1 / sqrt x", SG_OP_FULL, 0, rsqrt_eval, rsqrt_vjp)
 
 /* (x^2)' = 2 x. */
 SG_EVAL_UNARY(square_eval, x *x)
@@ -31,4 +31,4 @@ static void reciprocal_vjp(const sg_vjp_args *args)
 {
     args->gin[0] = sg_neg(sg_mul(args->gout[0], sg_square(args->out[0])));
 }
-SG_UNARY_OP(reciprocal, "1 / x", 0, 0, reciprocal_eval, reciprocal_vjp)
+SG_UNARY_OP(reciprocal, "1 / x", SG_OP_FULL, 0, reciprocal_eval, reciprocal_vjp)

@@ -75,6 +75,7 @@ const sg_op sg_op_segment_max = {
     .summary = "y[s] = max of the rows with segment id s; -inf without any",
     .n_in = 2,
     .n_out = 1,
+    .flags = SG_OP_FOLLOWS,
     .attrs = attrs,
     .n_attrs = 1,
     .infer = infer,

@@ -29,7 +29,7 @@ static void log_sigmoid_vjp(const sg_vjp_args *args)
 {
     args->gin[0] = sg_mul(args->gout[0], sg_sigmoid(sg_neg(args->in[0])));
 }
-SG_UNARY_OP(log_sigmoid, "log sigmoid(x) = -softplus(-x)", 0, 0, log_sigmoid_eval, log_sigmoid_vjp)
+SG_UNARY_OP(log_sigmoid, "log sigmoid(x) = -softplus(-x)", SG_OP_FULL, 0, log_sigmoid_eval, log_sigmoid_vjp)
 
 /* softplus' = e^x / (1 + e^x) = s(x). */
 SG_EVAL_UNARY(softplus_eval, sg_softplus64(x))

@@ -76,6 +76,7 @@ const sg_op sg_op_sum = {
     .summary = "y = sum of x over axes",
     .n_in = 1,
     .n_out = 1,
+    .flags = SG_OP_FOLLOWS,
     .linear = 1,
     .attrs = attrs,
     .n_attrs = 2,

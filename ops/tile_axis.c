@@ -40,6 +40,7 @@ const sg_op sg_op_tile_axis = {
     .summary = "x repeated along a new axis",
     .n_in = 1,
     .n_out = 1,
+    .flags = SG_OP_FOLLOWS,
     .linear = 1,
     .attrs = attrs,
     .n_attrs = 2,

@@ -57,6 +57,7 @@ const sg_op sg_op_transpose = {
     .summary = "axes of x in another order",
     .n_in = 1,
     .n_out = 1,
+    .flags = SG_OP_FOLLOWS,
     .linear = 1,
     .attrs = attrs,
     .n_attrs = 1,

@@ -84,6 +84,8 @@ struct sg_backend {
     sg_status (*open)(const char *spec, int32_t threads, sg_device **out, sg_error *err);
     void (*close)(sg_device *device);
     const char *(*describe)(const sg_device *device);
+    /* Does the device compute in this type of low precision? NULL: in none. */
+    bool (*computes)(const sg_device *device, sg_dtype dtype);
     /* Does the device have a kernel for this node (op, dtypes, shapes)? Composites it lacks are decomposed. */
     bool (*supports)(const sg_device *device, const sg_kernel_spec *spec);
     sg_status (*prepare)(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err);

@@ -15,14 +15,44 @@ typedef struct lowering {
     int32_t replaced;
 } lowering;
 
-static bool decompose(void *user, sg_graph *to, sg_graph *from, const sg_node *node, const sg_value *in, sg_value *out)
+/* The node in f32, between casts. */
+static void widen(sg_graph *to, sg_graph *from, const sg_node *node, const sg_value *in, sg_value *out)
+{
+    sg_value *wide = sg_calloc(node->n_in + 1, sizeof *wide);
+    if (!wide) {
+        sg_graph_fail(to, SG_E_MEMORY, SG_NONE, "out of memory while compiling");
+        return;
+    }
+    for (int32_t k = 0; k < node->n_in; k++)
+        wide[k] = sg_dtype_of(in[k]) == SG_BF16 ? sg_cast(in[k], SG_F32) : in[k];
+    sg_value first = sg_build(to, node->op, wide, node->n_in, node->attr);
+    for (int32_t j = 0; j < node->n_out && !sg_is_none(first); j++)
+        out[j] = sg_cast(sg_output_of(first, j), sg_dtype_of(sg_value_at(from, node->out + j)));
+    sg_free(wide);
+}
+
+/* A decomposition may answer in the type of its operands what the operator keeps in another (statistics). */
+static void decompose(sg_graph *to, sg_graph *from, const sg_node *node, const sg_value *in, sg_value *out)
+{
+    node->op->decompose(&(sg_decompose_args){.graph = to, .node = node, .in = in, .out = out});
+    for (int32_t j = 0; j < node->n_out; j++)
+        out[j] = sg_cast(out[j], sg_dtype_of(sg_value_at(from, node->out + j)));
+}
+
+/* What the device lacks is decomposed, or runs in f32 if it only lacks bf16. */
+static bool replace(void *user, sg_graph *to, sg_graph *from, const sg_node *node, const sg_value *in, sg_value *out)
 {
     lowering *l = user;
-    if (!node->op->decompose || sg_is_view(node) || sg_spec_supported(l->session, from, node))
+    if (node->op->flags & SG_OP_LEAF || sg_is_view(node) || node->op == &sg_op_repeat ||
+        sg_spec_supported(l->session, from, node))
         return false;
     sg_here(node->file, node->line);
-    sg_decompose_args args = {.graph = to, .node = node, .in = in, .out = out};
-    node->op->decompose(&args);
+    if (sg_spec_supported_in_f32(l->session, from, node))
+        widen(to, from, node, in, out);
+    else if (node->op->decompose)
+        decompose(to, from, node, in, out);
+    else
+        return false;
     l->replaced++;
     return true;
 }
@@ -33,7 +63,7 @@ static sg_status rewrite_once(lowering *l, sg_graph *from, sg_graph **out, sg_er
     int32_t *map = sg_calloc(sg_value_count(from) + 1, sizeof *map);
     sg_status status = to && map ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory while compiling");
     if (status == SG_OK)
-        status = sg_graph_rewrite(from, to, decompose, l, map, err);
+        status = sg_graph_rewrite(from, to, replace, l, map, err);
     sg_free(map);
     if (status != SG_OK) {
         sg_graph_free(to);

@@ -5,6 +5,7 @@
 #include "runtime/elements_internal.h"
 #include "runtime/leaf_internal.h"
 #include "runtime/plan_internal.h"
+#include "runtime/precision_internal.h"
 
 /* ------------------------------------------------------------------------------------------------------ plan memory */
 
@@ -72,7 +73,18 @@ void sg_plan_free(sg_plan *plan)
 
 static sg_status out_of_memory(sg_error *err) { return sg_fail(err, SG_E_MEMORY, "out of memory while compiling"); }
 
-/* --------------------------------------------------------------------------------------------------- hoist and fuse */
+/* --------------------------------------------------------------------------------------------- lower, hoist, fuse */
+
+static sg_status lower(sg_plan *plan, sg_graph *graph, sg_error *err)
+{
+    sg_graph *mixed;
+    if (plan->session->low == SG_F32)
+        return sg_lower(plan->session, graph, &plan->graph, err);
+    SG_TRY(sg_precision_pass(graph, plan->session->low, &mixed, err));
+    sg_status status = sg_lower(plan->session, mixed, &plan->graph, err);
+    sg_graph_free(mixed);
+    return status;
+}
 
 static sg_status hoist(sg_plan *plan, sg_error *err)
 {
@@ -324,7 +336,7 @@ static sg_status compile(sg_plan *plan, sg_graph *graph, sg_error *err)
 {
     SG_TRY(sg_graph_status(graph, err));
     SG_TRY(sg_graph_verify(graph, err));
-    SG_TRY(sg_lower(plan->session, graph, &plan->graph, err));
+    SG_TRY(lower(plan, graph, err));
     SG_TRY(sg_check_kernels(plan->session, plan->graph, err));
     SG_TRY(hoist(plan, err));
     SG_TRY(fuse(plan, err));

@@ -27,6 +27,7 @@ struct sg_session {
     sg_device *device;
     sg_store *store;
     sg_session_options options;
+    sg_dtype low; /* of mixed precision; F32 without */
     int32_t threads;
     char description[256];
     void *arena; /* temporaries of whichever plan runs */
@@ -166,8 +167,8 @@ int32_t sg_plan_buffer(sg_plan *plan, sg_place place, size_t bytes);
  * with. */
 sg_status sg_plan_compile(sg_plan **out, sg_session *session, sg_graph *graph, bool no_reuse, sg_error *err);
 
-/* lower.c: replace composites that the device lacks by their decomposition, then report every node still without
- * kernel. */
+/* lower.c: replace composites that the device lacks by their decomposition, run in f32 what it lacks in bf16, then report every
+ * node still without kernel. */
 sg_status sg_lower(sg_session *session, sg_graph *from, sg_graph **out, sg_error *err);
 /* hoist.c: a copy in which loop bodies compute only what changes from one iteration to the next. */
 sg_status sg_hoist(sg_graph *from, sg_graph **out, sg_error *err);
@@ -179,6 +180,8 @@ void sg_roots(sg_graph *graph, int32_t *out);
 /* spec.c: what a kernel needs to know of a node; the arrays belong to the plan, or, without one, to the caller. */
 sg_status sg_spec_fill(sg_plan *plan, sg_graph *graph, const sg_node *node, sg_kernel_spec *spec, sg_error *err);
 bool sg_spec_supported(sg_session *session, sg_graph *graph, const sg_node *node);
+/* Would it be, if what is bf16 in it were f32? False if nothing is. */
+bool sg_spec_supported_in_f32(sg_session *session, sg_graph *graph, const sg_node *node);
 
 /* schedule.c: the frame of a graph and of the loop bodies in it: steps in order, kernels prepared. */
 sg_status sg_frame_make(sg_plan *plan, sg_graph *graph, const int32_t *root, int32_t n, sg_frame **out, sg_error *err);

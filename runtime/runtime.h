@@ -33,6 +33,10 @@ typedef struct sg_session_options {
     double audit_tolerance; /* relative to max(1, |expected|); 0: 1e-4 */
     bool poison;            /* fill freed memory with NaN; default on in debug builds */
     bool profile;           /* keep times of each node */
+    /* "f32" (default), or "bf16": mixed precision on devices that compute in it ("cuda" from sm_80 on; "reference" computes in
+     * double whatever is said). Products, attention and normalisations take and give bf16 and add up in f32; inputs, results
+     * and the store stay f32, and so do losses and optimisers: docs/conventions.md. */
+    const char *precision;
 } sg_session_options;
 
 /* The store must hold the backend's real type (F64 for "reference", F32 else) and outlive the session. */

@@ -94,12 +94,30 @@ static sg_status check_session(const sg_session *s, sg_error *err)
     return SG_OK;
 }
 
+/* The reference computes every dtype in double, so that there is nothing to change. */
+static sg_status choose_precision(sg_session *s, sg_error *err)
+{
+    const char *name = s->options.precision ? s->options.precision : "f32";
+    s->low = SG_F32;
+    if (strcmp(name, "f32") == 0)
+        return SG_OK;
+    if (strcmp(name, "bf16") != 0)
+        return sg_fail(err, SG_E_ARGUMENT, "unknown precision '%.40s' (there are f32 and bf16)", name);
+    if (s->backend->real == SG_F64)
+        return SG_OK;
+    if (!s->backend->computes || !s->backend->computes(s->device, SG_BF16))
+        return sg_fail(err, SG_E_DEVICE, "no bf16 on %s (%s): precision bf16 needs device cuda with sm_80 or newer",
+                       s->backend->name, s->description);
+    s->low = SG_BF16;
+    return SG_OK;
+}
+
 static sg_status open_device(sg_session *s, sg_error *err)
 {
     s->threads = s->options.threads ? s->options.threads : sg_machine_threads();
     SG_TRY(s->backend->open(s->options.backend, s->threads, &s->device, err));
     snprintf(s->description, sizeof s->description, "%s", s->backend->describe(s->device));
-    return SG_OK;
+    return choose_precision(s, err);
 }
 
 sg_status sg_session_new(sg_session **out, sg_store *store, const sg_session_options *options, sg_error *err)
@@ -129,6 +147,7 @@ sg_status sg_session_open(sg_session **out, const sg_backend *backend, sg_store 
     if (status == SG_OK)
         status = open_device(s, err);
     s->options.backend = backend->name; /* the caller's texts need not live on */
+    s->options.precision = sg_dtype_name(s->low);
     const char *decompose = s->options.decompose;
     s->options.decompose = decompose && status == SG_OK ? sg_strdup(decompose) : NULL;
     if (status == SG_OK && decompose && !s->options.decompose)

@@ -57,19 +57,34 @@ sg_status sg_spec_fill(sg_plan *plan, sg_graph *graph, const sg_node *node, sg_k
     return SG_OK;
 }
 
-bool sg_spec_supported(sg_session *session, sg_graph *graph, const sg_node *node)
+/* With every BF16 taken for F32 if `wide`. */
+static bool supported(sg_session *session, sg_graph *graph, const sg_node *node, bool wide)
 {
-    int32_t n = node->n_in + node->n_out;
+    int32_t n = node->n_in + node->n_out, changed = 0;
     if (sg_session_decomposes(session, node->op))
         return false;
     sg_shape few_shapes[8], *shape = n <= 8 ? few_shapes : sg_calloc(n, sizeof *shape);
     sg_dtype few_dtypes[8], *dtype = n <= 8 ? few_dtypes : sg_calloc(n, sizeof *dtype);
     sg_kernel_spec spec;
-    bool yes =
-        fill(graph, node, session->threads, shape, dtype, &spec) && session->backend->supports(session->device, &spec);
+    bool yes = fill(graph, node, session->threads, shape, dtype, &spec);
+    for (int32_t k = 0; yes && wide && k < n; k++) {
+        changed += dtype[k] == SG_BF16;
+        dtype[k] = dtype[k] == SG_BF16 ? SG_F32 : dtype[k];
+    }
+    yes = yes && (!wide || changed) && session->backend->supports(session->device, &spec);
     if (n > 8) {
         sg_free(shape);
         sg_free(dtype);
     }
     return yes;
+}
+
+bool sg_spec_supported(sg_session *session, sg_graph *graph, const sg_node *node)
+{
+    return supported(session, graph, node, false);
+}
+
+bool sg_spec_supported_in_f32(sg_session *session, sg_graph *graph, const sg_node *node)
+{
+    return supported(session, graph, node, true);
 }

@@ -129,6 +129,9 @@ static const char *cuda_describe(const sg_device *d) { return d->text; }
 
 /* ---- kernels */
 
+/* Converting to bf16 and products of it are instructions from sm_80 on. */
+static bool cuda_computes(const sg_device *d, sg_dtype dtype) { return dtype == SG_BF16 && d->capability >= 80; }
+
 static bool cuda_supports(const sg_device *d, const sg_kernel_spec *spec)
 {
     (void)d;
@@ -183,6 +186,7 @@ const sg_backend *sg_backend_module(uint32_t abi, sg_error *err)
         .open = cuda_open,
         .close = cuda_close,
         .describe = cuda_describe,
+        .computes = cuda_computes,
         .supports = cuda_supports,
         .prepare = cuda_prepare,
         .fuse = sg_cuda_fuse,

@@ -14,6 +14,19 @@
     __device__ float sg_##name(float x, float y) { return x operation y; }                                             \
     __device__ float sg_##name(int x, int y) { return x operation y; }
 
+// Memory and registers: bool is a byte, bf16 the upper half of a float, rounded to nearest even.
+struct sg_bf16 {
+    unsigned short bits;
+};
+__device__ float sg_load(float x) { return x; }
+__device__ int sg_load(int x) { return x; }
+__device__ float sg_load(unsigned char x) { return x != 0; }
+__device__ float sg_load(sg_bf16 x) { return __int_as_float((int)x.bits << 16); }
+__device__ void sg_store(float *to, float x) { *to = x; }
+__device__ void sg_store(int *to, int x) { *to = x; }
+__device__ void sg_store(unsigned char *to, float x) { *to = x != 0; }
+__device__ void sg_store(sg_bf16 *to, float x) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(to->bits) : "f"(x)); }
+
 UNARY(copy, x)
 UNARY(neg, -x)
 UNARY(abs, fabsf(x))

@@ -48,7 +48,10 @@ static bool is_draw(const sg_op *op)
     return op == &sg_op_uniform_like || op == &sg_op_normal_like || op == &sg_op_keyed_uniform;
 }
 
-static bool has_register(sg_dtype dtype) { return dtype == SG_F32 || dtype == SG_I32 || dtype == SG_BOOL; }
+static bool has_register(sg_dtype dtype)
+{
+    return dtype == SG_F32 || dtype == SG_I32 || dtype == SG_BOOL || dtype == SG_BF16;
+}
 
 bool sg_cuda_chain_has(const sg_op *op, int32_t n_in, const sg_dtype *in, sg_dtype out)
 {
@@ -60,7 +63,7 @@ bool sg_cuda_chain_has(const sg_op *op, int32_t n_in, const sg_dtype *in, sg_dty
     if (passes_on(op) || op == &sg_op_tile_axis || op == &sg_op_fill_like || op == &sg_op_cast)
         return true;
     if (is_draw(op))
-        return out == SG_F32;
+        return out == SG_F32 || out == SG_BF16;
     return has_both(op) || (has_real(op) && in[n_in - 1] != SG_I32);
 }
 
@@ -164,7 +167,7 @@ static int32_t parameter_of(writer *w, int32_t input)
 static const char *register_type(sg_dtype dtype) { return dtype == SG_I32 ? "int" : "float"; }
 static const char *memory_type(sg_dtype dtype)
 {
-    return dtype == SG_I32 ? "int" : dtype == SG_BOOL ? "unsigned char" : "float";
+    return dtype == SG_I32 ? "int" : dtype == SG_BOOL ? "unsigned char" : dtype == SG_BF16 ? "sg_bf16" : "float";
 }
 
 /* The place of element i: axes of size 1 dropped, neighbours merged where one step of the outer is a walk of the inner. */
@@ -217,10 +220,10 @@ static void load(writer *w, int32_t at)
         else
             put(&w->setup, "    const float v%d = __int_as_float((int)0x%xu);\n", (int)at, (unsigned)bits);
     } else if (s->kind == INPUT) {
-        put(&w->loads, "        const %s v%d = in%d[", register_type(s->dtype), (int)at,
+        put(&w->loads, "        const %s v%d = sg_load(in%d[", register_type(s->dtype), (int)at,
             (int)parameter_of(w, s->input));
         put_place(w, s);
-        put(&w->loads, s->dtype == SG_BOOL ? "] != 0;\n" : "];\n");
+        put(&w->loads, "]);\n");
     }
 }
 
@@ -312,13 +315,13 @@ static int32_t write_unit(writer *w, const unit *u)
     return has_both(u->op) || has_real(u->op) ? write_call(w, u, u->op->name) : unfit(w, u->op);
 }
 
-static void leave(writer *w, int32_t at, int32_t output, const sg_shape *shape, sg_dtype dtype)
+static void leave(writer *w, int32_t at, int32_t output, const sg_shape *shape)
 {
     if (at == NONE)
         return;
     w->space = *shape;
     load(w, at);
-    put(&w->stores, "        out%d[i] = v%d%s;\n", (int)output, (int)at, dtype == SG_BOOL ? " != 0" : "");
+    put(&w->stores, "        sg_store(&out%d[i], v%d);\n", (int)output, (int)at);
 }
 
 /* ---- nodes */
@@ -349,7 +352,7 @@ static void write_body(writer *w, sg_graph *body)
     }
     for (int32_t j = 0; !w->failed && !w->unfit && j < sg_result_count(body); j++) {
         sg_value v = sg_result_value(body, j);
-        leave(w, slot_of[v.id], j, sg_shape_of(v), sg_dtype_of(v));
+        leave(w, slot_of[v.id], j, sg_shape_of(v));
     }
     sg_free(slot_of);
 }
@@ -363,7 +366,7 @@ static void write_single(writer *w)
             in[k] = input_slot(w, k, &spec->in_shape[k], spec->in_dtype[k]);
     unit u = {spec->node->op, spec->attr, spec->n_in, in, &spec->out_shape[0], spec->out_dtype[0]};
     if (!w->failed)
-        leave(w, write_unit(w, &u), 0, &spec->out_shape[0], spec->out_dtype[0]);
+        leave(w, write_unit(w, &u), 0, &spec->out_shape[0]);
 }
 
 /* ---- the whole */

@@ -37,7 +37,8 @@ struct sg_device {
     char text[512];
 };
 
-/* One op's implementation. A table may hold several rows for one op: the first whose `supports` agrees is used. */
+/* One op's implementation. A table may hold several rows for one op: the first whose `supports` agrees is used. Without
+ * `supports` it takes every node of the op that has no operand in bf16. */
 typedef struct sg_cuda_kernel {
     const sg_op *op;
     bool (*supports)(const sg_kernel_spec *spec);

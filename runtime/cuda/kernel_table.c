@@ -17,11 +17,23 @@ static const sg_cuda_kernel *const tables[] = {
 };
 /* clang-format on */
 
+static bool has_bf16(const sg_kernel_spec *spec)
+{
+    for (int32_t k = 0; k < spec->n_in; k++)
+        if (spec->in_dtype[k] == SG_BF16)
+            return true;
+    for (int32_t j = 0; j < spec->n_out; j++)
+        if (spec->out_dtype[j] == SG_BF16)
+            return true;
+    return false;
+}
+
 const sg_cuda_kernel *sg_cuda_find(const sg_kernel_spec *spec)
 {
+    bool bf16 = has_bf16(spec);
     for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++)
         for (const sg_cuda_kernel *k = tables[t]; k->op; k++)
-            if (k->op == spec->node->op && (!k->supports || k->supports(spec)))
+            if (k->op == spec->node->op && (k->supports ? k->supports(spec) : !bf16))
                 return k;
     return NULL;
 }
