@@ -6,12 +6,13 @@
 #   make bench        times of the training step and of single operators
 #   make bench-peers  the same step in JAX and PyTorch beside it (installs them under build/)
 #   make asan         the tests under the address and undefined-behaviour sanitizers
+#   make sanitize-cuda  the kernels of a GPU under NVIDIA's compute-sanitizer
 #   make install      the program, its manual page, the library and its headers to PREFIX (default /usr/local)
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 
-.PHONY: all setup configure everything demo test bench bench-peers asan debug format check-format install clean
+.PHONY: all setup configure everything demo test bench bench-peers asan sanitize-cuda debug format check-format install clean
 
 all: configure
 	@cmake --build build -j $(JOBS) --target sealgraph
@@ -42,6 +43,9 @@ asan: setup
 	@cmake --preset asan
 	@cmake --build build-asan -j $(JOBS)
 	@ctest --test-dir build-asan --output-on-failure -j $(JOBS)
+
+sanitize-cuda: everything
+	@sh cmake/sanitize_cuda.sh build || [ $$? -eq 77 ]
 
 debug: setup
 	@cmake --preset debug

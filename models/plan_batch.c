@@ -7,7 +7,7 @@
 static sg_status feed(sg_plan *plan, sg_dtype real, const char *name, const void *data, bool integers, int64_t n,
                       sg_error *err)
 {
-    void *to = sg_plan_input(plan, name);
+    void *to = sg_plan_input_anew(plan, name);
     if (!to)
         return SG_OK;
     if (sg_shape_count(sg_plan_input_shape(plan, name)) != n)

@@ -1,8 +1,8 @@
 /* apart.c - plans on devices whose memory is not the host's: what is moved, and when.
  *
- * Inputs and results have a copy in staging memory of the host, which is what users read and write. An input travels before a
- * run if it was asked for since the last one, a result after a run if it is asked for. Store entries have mirrors on the
- * device (graph/mirror_internal.h), which stay there from run to run. So in steady state a run costs the transfers of new
+ * Inputs and results have copies in staging memory of the host, which is what users read and write (staging.c). An input travels
+ * before a run if it was asked for since the last one, a result after a run if it is asked for. Store entries have mirrors on
+ * the device (graph/mirror_internal.h), which stay there from run to run. So in steady state a run costs the transfers of new
  * inputs and of the results that somebody reads. */
 #include <string.h>
 
@@ -39,6 +39,11 @@ void sg_mirrors_close(sg_session *session)
         if (session->mirror[i].memory)
             session->backend->release(session->device, session->mirror[i].memory);
     sg_free(session->mirror);
+    for (int32_t k = 0; k < SG_LETTERS; k++)
+        if (session->letter_free[k])
+            session->apart->free_mark(session->device, session->letter_free[k]);
+    if (session->letters)
+        session->apart->release_host(session->device, session->letters);
 }
 
 /* Entries may have been added since the last plan. */
@@ -102,77 +107,43 @@ sg_status sg_apart_allocate(sg_plan *plan, sg_error *err)
 
 char *sg_mirror_at(const sg_session *session, int32_t entry) { return session->mirror[entry].memory; }
 
-/* ---- staging */
-
-static size_t stage(const sg_plan *plan, sg_port *port, int32_t n, char *base, size_t at)
-{
-    for (int32_t k = 0; k < n; k++) {
-        port[k].host = base ? base + at : NULL;
-        at += (plan->buffer[port[k].buffer].bytes + SG_ALIGN) / SG_ALIGN * SG_ALIGN;
-    }
-    return at;
-}
-
-static size_t stage_ports(sg_plan *plan, char *base)
-{
-    return stage(plan, plan->result, plan->n_results, base, stage(plan, plan->input, plan->n_inputs, base, 0));
-}
-
-sg_status sg_staging_make(sg_plan *plan, sg_error *err)
-{
-    sg_session *s = plan->session;
-    size_t bytes = stage_ports(plan, NULL) + SG_ALIGN;
-    plan->staging = s->apart->allocate_host(s->device, bytes);
-    if (!plan->staging)
-        return sg_fail(err, SG_E_MEMORY, "out of memory: the plan needs %.1f MiB of page-locked memory to stage inputs",
-                       mebibytes(bytes));
-    memset(plan->staging, 0, bytes);
-    stage_ports(plan, plan->staging);
-    return SG_OK;
-}
-
-void sg_staging_free(sg_plan *plan)
-{
-    if (plan->recording)
-        plan->session->apart->forget(plan->session->device, plan->recording);
-    if (plan->staging)
-        plan->session->apart->release_host(plan->session->device, plan->staging);
-}
-
-/* The last run may still be reading what the user is about to write. */
-void *sg_staged_input(sg_plan *plan, sg_port *port)
-{
-    sg_session *s = plan->session;
-    if (plan->uploading) {
-        sg_session_note(s, s->apart->wait_uploads);
-        plan->uploading = false;
-    }
-    port->changed = true;
-    return port->host;
-}
-
-sg_status sg_staged_result(sg_plan *plan, sg_port *port, sg_error *err)
-{
-    sg_session *s = plan->session;
-    const sg_buffer *b = &plan->buffer[port->buffer];
-    if (port->current)
-        return SG_OK;
-    SG_TRY(s->apart->download(s->device, port->host, b->at, b->bytes, err));
-    SG_TRY(s->apart->wait(s->device, err));
-    port->current = true;
-    return SG_OK;
-}
-
 /* ---- around a run */
 
-static sg_status load_mirror(sg_session *s, int32_t entry, sg_error *err)
+/* A copy of a small entry that the device can fetch when it likes. The letters are used in turn. */
+static sg_status write_letter(sg_session *s, const void *data, size_t bytes, const void **out, sg_error *err)
+{
+    if (!s->letters && !(s->letters = s->apart->allocate_host(s->device, SG_LETTERS * SG_LETTER_BYTES)))
+        return sg_fail(err, SG_E_MEMORY, "out of memory: no page-locked memory");
+    int32_t k = s->next_letter;
+    if (!s->letter_free[k])
+        SG_TRY(s->apart->make_mark(s->device, &s->letter_free[k], err));
+    else
+        SG_TRY(s->apart->wait_mark(s->device, s->letter_free[k], err));
+    char *letter = s->letters + k * SG_LETTER_BYTES;
+    memcpy(letter, data, bytes);
+    *out = letter;
+    return SG_OK;
+}
+
+/* The caller may change a store entry as soon as the run has returned: a large one is waited for (`loaded`), a small one, such
+ * as a learning rate that moves with every step, is copied. */
+static sg_status load_mirror(sg_session *s, int32_t entry, bool *loaded, sg_error *err)
 {
     sg_mirror *m = &s->mirror[entry];
     SG_TRY(sg_store_settle(s->store, entry, &s->owner, err));
     uint64_t version = sg_store_version(s->store, entry);
     if (m->version == version)
         return SG_OK;
-    SG_TRY(s->apart->upload(s->device, m->memory, sg_store_peek(s->store, entry)->data, m->bytes, err));
+    const void *data = sg_store_peek(s->store, entry)->data;
+    bool small = m->bytes <= SG_LETTER_BYTES;
+    if (small)
+        SG_TRY(write_letter(s, data, m->bytes, &data, err));
+    SG_TRY(s->apart->upload(s->device, m->memory, data, m->bytes, err));
+    if (small) {
+        SG_TRY(s->apart->set_mark(s->device, s->letter_free[s->next_letter], err));
+        s->next_letter = (s->next_letter + 1) % SG_LETTERS;
+    }
+    *loaded |= !small;
     m->version = version;
     return SG_OK;
 }
@@ -181,24 +152,12 @@ sg_status sg_apart_before(sg_plan *plan, sg_error *err)
 {
     sg_session *s = plan->session;
     bool loaded = false;
-    for (int32_t k = 0; k < plan->n_entries; k++) {
-        int32_t entry = plan->entry[k].entry;
-        uint64_t before = s->mirror[entry].version;
+    for (int32_t k = 0; k < plan->n_entries; k++)
         if (plan->entry[k].value >= 0)
-            SG_TRY(load_mirror(s, entry, err));
-        loaded |= s->mirror[entry].version != before;
-    }
-    if (loaded) /* the caller may change a store entry as soon as the run has returned */
+            SG_TRY(load_mirror(s, plan->entry[k].entry, &loaded, err));
+    if (loaded)
         SG_TRY(s->apart->wait_uploads(s->device, err));
-    for (int32_t k = 0; k < plan->n_inputs; k++) {
-        sg_port *port = &plan->input[k];
-        if (!port->changed)
-            continue;
-        const sg_buffer *b = &plan->buffer[port->buffer];
-        SG_TRY(s->apart->upload(s->device, b->at, port->host, b->bytes, err));
-        port->changed = false;
-        plan->uploading = true;
-    }
+    SG_TRY(sg_staging_send(plan, err));
     for (int32_t k = 0; k < plan->n_results; k++)
         plan->result[k].current = false;
     return SG_OK;
@@ -245,11 +204,10 @@ sg_status sg_session_fill(sg_session *s, void *to, int byte, size_t bytes, sg_er
 
 /* ---- failures that show later */
 
-void sg_session_note(sg_session *session, sg_status (*call)(sg_device *device, sg_error *err))
+void sg_session_note(sg_session *session, sg_status status, const sg_error *err)
 {
-    sg_error err;
-    if (call(session->device, &err) != SG_OK && session->failure.status == SG_OK)
-        session->failure = err;
+    if (status != SG_OK && session->failure.status == SG_OK)
+        session->failure = *err;
 }
 
 sg_status sg_session_take_failure(sg_session *session, sg_error *err)

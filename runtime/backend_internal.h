@@ -48,7 +48,7 @@ typedef struct sg_kernel {
 } sg_kernel;
 
 /* A device whose memory is not the host's. Its transfers and launches are enqueued and happen in that order; the host does
- * not wait for them unless it says so. What fails on the way shows at the next `wait`.
+ * not wait for them unless it says so. What fails on the way shows at the next `wait` or `wait_mark`.
  *
  * In a recording, launches that do not touch each other's memory may happen at the same time: kernels keep nothing that they
  * write outside of their outputs and their workspace, except for themselves. */
@@ -62,6 +62,12 @@ typedef struct sg_apart {
     sg_status (*fill)(sg_device *device, void *to, int byte, size_t bytes, sg_error *err);
     /* Until all uploads are done: their sources may change. */
     sg_status (*wait_uploads)(sg_device *device, sg_error *err);
+    /* A mark is passed when everything is done that was enqueued before it was set. Waiting for one that was never set returns
+     * at once. */
+    sg_status (*make_mark)(sg_device *device, void **mark, sg_error *err);
+    sg_status (*set_mark)(sg_device *device, void *mark, sg_error *err);
+    sg_status (*wait_mark)(sg_device *device, void *mark, sg_error *err);
+    void (*free_mark)(sg_device *device, void *mark);
     /* Until everything enqueued is done. */
     sg_status (*wait)(sg_device *device, sg_error *err);
     size_t (*available)(sg_device *device); /* bytes that can be allocated */
@@ -99,7 +105,7 @@ struct sg_backend {
 
 /* Moves with every change of this file. A module exports sg_backend_module: its table, or NULL and a message if it was built
  * for another version. */
-#define SG_BACKEND_ABI 2
+#define SG_BACKEND_ABI 3
 typedef const sg_backend *(*sg_backend_module_fn)(uint32_t abi, sg_error *err);
 
 const sg_backend *sg_backend_reference(void);

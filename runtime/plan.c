@@ -57,6 +57,8 @@ void sg_plan_free(sg_plan *plan)
     if (!plan)
         return;
     release_kernels(plan->top);
+    if (plan->recording)
+        plan->session->apart->forget(plan->session->device, plan->recording);
     sg_staging_free(plan);
     if (plan->pinned)
         plan->session->backend->release(plan->session->device, plan->pinned);
@@ -321,8 +323,7 @@ static sg_status allocate_memory(sg_plan *plan, sg_error *err)
 {
     sg_session *s = plan->session;
     SG_TRY(s->apart ? sg_apart_allocate(plan, err) : allocate_host_memory(plan, err));
-    if (s->apart)
-        SG_TRY(sg_staging_make(plan, err));
+    SG_TRY(sg_staging_make(plan, err));
     if (s->options.profile) {
         plan->event_capacity = 1 << 16;
         plan->event = sg_plan_take(plan, plan->event_capacity, sizeof *plan->event);
@@ -380,33 +381,44 @@ sg_status sg_plan_new(sg_plan **out, sg_session *session, sg_graph *graph, sg_er
 
 /* -------------------------------------------------------------------------------------------------- access by name */
 
-static void *input_at(sg_plan *plan, sg_port *port)
+static void *input_at(sg_plan *plan, sg_port *port, bool whole)
 {
-    return plan->session->apart ? sg_staged_input(plan, port) : plan->buffer[port->buffer].at;
+    return plan->session->apart ? sg_staged_input(plan, port, whole) : plan->buffer[port->buffer].at;
 }
 
-/* The result's elements in memory of the host; NULL if the device fails. */
-static const void *result_at(sg_plan *plan, sg_port *port, sg_error *err)
+/* The result's elements in memory of the host. */
+static sg_status result_at(sg_plan *plan, sg_port *port, const void **out, sg_error *err)
 {
-    if (!plan->session->apart)
-        return plan->buffer[port->buffer].at;
-    return sg_staged_result(plan, port, err) == SG_OK ? port->host : NULL;
+    if (plan->session->apart)
+        return sg_staged_result(plan, port, out, err);
+    *out = plan->buffer[port->buffer].at;
+    return SG_OK;
 }
+
+sg_port *sg_plan_result_port(sg_plan *plan, const char *name) { return find_port(plan->result, plan->n_results, name); }
 
 void *sg_plan_input(sg_plan *plan, const char *name)
 {
     sg_port *port = find_port(plan->input, plan->n_inputs, name);
-    return port ? input_at(plan, port) : NULL;
+    return port ? input_at(plan, port, false) : NULL;
+}
+
+void *sg_plan_input_anew(sg_plan *plan, const char *name)
+{
+    sg_port *port = find_port(plan->input, plan->n_inputs, name);
+    return port ? input_at(plan, port, true) : NULL;
 }
 
 const void *sg_plan_result(sg_plan *plan, const char *name)
 {
-    sg_port *port = find_port(plan->result, plan->n_results, name);
+    sg_port *port = sg_plan_result_port(plan, name);
     sg_error err = {0};
-    const void *at = port ? result_at(plan, port, &err) : NULL;
-    if (port && !at && plan->session->failure.status == SG_OK)
-        plan->session->failure = err;
-    return at;
+    const void *at = NULL;
+    if (!port)
+        return NULL;
+    sg_status status = result_at(plan, port, &at, &err);
+    sg_session_note(plan->session, status, &err);
+    return status == SG_OK ? at : NULL;
 }
 
 const sg_shape *sg_plan_input_shape(const sg_plan *plan, const char *name)
@@ -436,7 +448,7 @@ sg_status sg_plan_feed(sg_plan *plan, const char *name, const double *data, int6
 {
     sg_port *port = find_port(plan->input, plan->n_inputs, name);
     SG_TRY(check_port(port, "input", name, n, err));
-    sg_elements_write(sg_session_storage(plan->session, port->dtype), input_at(plan, port), data, n);
+    sg_elements_write(sg_session_storage(plan->session, port->dtype), input_at(plan, port, true), data, n);
     return SG_OK;
 }
 
@@ -445,9 +457,8 @@ sg_status sg_plan_fetch(sg_plan *plan, const char *name, double *out, int64_t n,
     sg_port *port = find_port(plan->result, plan->n_results, name);
     SG_TRY(check_port(port, "result", name, n, err));
     SG_TRY(sg_session_take_failure(plan->session, err));
-    const void *at = result_at(plan, port, err);
-    if (!at)
-        return err ? err->status : SG_E_DEVICE;
+    const void *at;
+    SG_TRY(result_at(plan, port, &at, err));
     sg_elements_read(sg_session_storage(plan->session, port->dtype), at, out, n);
     return SG_OK;
 }

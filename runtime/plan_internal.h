@@ -14,7 +14,7 @@
 #include "runtime/backend_internal.h"
 #include "runtime/runtime.h"
 
-enum { SG_ALIGN = 64 };
+enum { SG_ALIGN = 64, SG_LETTERS = 16, SG_LETTER_BYTES = 256 };
 
 /* ------------------------------------------------------------------------------------------------------- sessions */
 
@@ -35,6 +35,9 @@ struct sg_session {
     uint64_t arena_version; /* moves when `arena` does: plans then compute their pointers again */
     sg_mirror *mirror;      /* of each store entry, on devices with memory of their own */
     int32_t n_mirrors;
+    char *letters;                 /* page-locked copies of small entries on their way to the device */
+    void *letter_free[SG_LETTERS]; /* marks */
+    int32_t next_letter;
     sg_error failure; /* of work that was enqueued, found where it could not be told */
 };
 
@@ -109,10 +112,20 @@ typedef struct sg_port {
     sg_shape shape;
     sg_dtype dtype;
     int32_t buffer;
-    char *host;   /* staging memory; NULL where the device computes in the host's */
-    bool changed; /* input: to be uploaded before the next run */
-    bool current; /* result: `host` holds the last run's */
+    size_t staged; /* place in copies of all inputs or results */
+    int32_t turn;  /* input: the copy that holds its newest value */
+    bool changed;  /* input: to be sent before the next run */
+    bool current;  /* result: the copy holds the last run's */
 } sg_port;
+
+/* A copy of all inputs, for devices with memory of their own. */
+typedef struct sg_input_copy {
+    char *memory;
+    void *free;     /* mark behind the last transfer from it */
+    bool under_way; /* that transfer may not be done */
+} sg_input_copy;
+
+typedef struct sg_post sg_post;
 
 /* A store entry that the plan reads or writes. If its element type is not the device's (integer entries on the
  * reference backend), its buffer is a mirror in pinned memory, converted before and after a run. */
@@ -150,9 +163,12 @@ struct sg_plan {
     int64_t epoch; /* clock at compilation, origin of the trace */
     bool no_reuse;
     bool concurrent; /* steps that do not depend on each other share no memory */
+    sg_post *post;   /* [SG_POSTS], from the first one on */
+    size_t staged_results;
     /* Devices with memory of their own: */
-    char *staging;
-    bool uploading;             /* the last run's inputs may be on their way */
+    sg_input_copy input_copy[2];
+    int32_t turn; /* the copy that the next run sends */
+    char *result_copy;
     void *recording;            /* the run as one piece of work, for the present pointers */
     struct sg_hazards *hazards; /* while it is being recorded */
     int64_t runs;               /* since the pointers were computed */
@@ -222,14 +238,10 @@ void sg_mirrors_close(sg_session *session);
 char *sg_mirror_at(const sg_session *session, int32_t entry);
 /* Memory of the plan on the device, of its entries too; what does not fit is told with all numbers. */
 sg_status sg_apart_allocate(sg_plan *plan, sg_error *err);
-sg_status sg_staging_make(sg_plan *plan, sg_error *err);
-void sg_staging_free(sg_plan *plan);
-void *sg_staged_input(sg_plan *plan, sg_port *port);
-sg_status sg_staged_result(sg_plan *plan, sg_port *port, sg_error *err);
 sg_status sg_apart_before(sg_plan *plan, sg_error *err);
 void sg_apart_after(sg_plan *plan);
-/* Keep the failure of `call`, for the next run to report. */
-void sg_session_note(sg_session *session, sg_status (*call)(sg_device *device, sg_error *err));
+/* Keep a failure, for the next run to report. */
+void sg_session_note(sg_session *session, sg_status status, const sg_error *err);
 sg_status sg_session_take_failure(sg_session *session, sg_error *err);
 /* Transfers and fills of the session's device, or plain ones. */
 sg_status sg_session_upload(sg_session *session, void *to, const void *from, size_t bytes, sg_error *err);
@@ -241,6 +253,15 @@ sg_status sg_session_fill(sg_session *session, void *to, int byte, size_t bytes,
 sg_status sg_record(sg_plan *plan, sg_status (*body)(void *plan, sg_error *err), sg_error *err);
 sg_status sg_record_step(const sg_plan *plan, const sg_step *step, sg_error *err);
 sg_status sg_record_copy(const sg_plan *plan, const sg_buffer *from, const sg_buffer *to, sg_error *err);
+
+/* staging.c: inputs and results on their way. */
+sg_status sg_staging_make(sg_plan *plan, sg_error *err);
+void sg_staging_free(sg_plan *plan);
+/* Where to write an input; with `whole` the caller writes all of it. */
+void *sg_staged_input(sg_plan *plan, sg_port *port, bool whole);
+sg_status sg_staging_send(sg_plan *plan, sg_error *err); /* the changed inputs, before a run */
+sg_status sg_staged_result(sg_plan *plan, sg_port *port, const void **out, sg_error *err);
+sg_port *sg_plan_result_port(sg_plan *plan, const char *name); /* NULL if absent */
 
 /* module.c: the table of a backend that is a module beside the program, loaded once. NULL and one line if it cannot be. */
 const sg_backend *sg_module_load(const char *name, sg_error *err);

@@ -70,6 +70,8 @@ void sg_plan_free(sg_plan *plan);
  * host's: ask for an input each time before writing to it, since asking is what has it sent to the device, and for a result
  * after each run, since asking is what waits for it and fetches it (NULL if the device has failed: see sg_session_wait). */
 void *sg_plan_input(sg_plan *plan, const char *name);
+/* The same for callers that write the whole input: what is there before is undefined, so nothing is kept or copied. */
+void *sg_plan_input_anew(sg_plan *plan, const char *name);
 const void *sg_plan_result(sg_plan *plan, const char *name);
 const sg_shape *sg_plan_input_shape(const sg_plan *plan, const char *name);
 const sg_shape *sg_plan_result_shape(const sg_plan *plan, const char *name);
@@ -81,6 +83,14 @@ sg_status sg_plan_fetch(sg_plan *plan, const char *name, double *out, int64_t n,
  * names the node. Updates happen in place, so after one the entries that the plan assigns may hold new or old
  * values. */
 sg_status sg_plan_run(sg_plan *plan, sg_error *err);
+
+/* Results without waiting. sg_plan_post, called after a run, has that run's results sent to post `slot` (0 .. SG_POSTS - 1,
+ * chosen by the caller) behind it; on "cuda" it does not wait for the run. sg_plan_posted waits for that run alone, not for
+ * later ones, and gives a result's elements; they stay until the next post to the slot. A failure of the device (an index out
+ * of range) is told here, perhaps one of a later run. The first post to a slot allocates memory of the plan's. */
+enum { SG_POSTS = 4 };
+sg_status sg_plan_post(sg_plan *plan, int32_t slot, sg_error *err);
+sg_status sg_plan_posted(sg_plan *plan, int32_t slot, const char *name, const void **out, sg_error *err);
 
 /* What a plan costs, before running it. */
 typedef struct sg_plan_info {

@@ -69,6 +69,32 @@ static sg_status wait_uploads(sg_device *d, sg_error *err)
     return sg_cuda_check(cudaEventSynchronize(d->uploaded), "copy to the device", err);
 }
 
+static sg_status make_mark(sg_device *d, void **mark, sg_error *err)
+{
+    cudaEvent_t event = NULL;
+    SG_TRY(sg_cuda_check(cudaSetDevice(d->index), "event", err));
+    SG_TRY(sg_cuda_check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "event", err));
+    *mark = event;
+    return SG_OK;
+}
+
+static sg_status set_mark(sg_device *d, void *mark, sg_error *err)
+{
+    return sg_cuda_check(cudaEventRecord(mark, d->stream), "event", err);
+}
+
+static sg_status wait_mark(sg_device *d, void *mark, sg_error *err)
+{
+    SG_TRY(sg_cuda_check(cudaEventSynchronize(mark), "run on the device", err));
+    return sg_cuda_take_fault(d, err);
+}
+
+static void free_mark(sg_device *d, void *mark)
+{
+    (void)d;
+    cudaEventDestroy(mark);
+}
+
 static sg_status wait(sg_device *d, sg_error *err)
 {
     SG_TRY(sg_cuda_check(cudaStreamSynchronize(d->stream), "run on the device", err));
@@ -98,6 +124,10 @@ const sg_apart sg_cuda_apart = {
     .copy = copy,
     .fill = fill,
     .wait_uploads = wait_uploads,
+    .make_mark = make_mark,
+    .set_mark = set_mark,
+    .wait_mark = wait_mark,
+    .free_mark = free_mark,
     .wait = wait,
     .available = available,
     .stream = stream,

@@ -259,6 +259,34 @@ static sg_status wait_uploads(sg_device *device, sg_error *err)
     return SG_OK;
 }
 
+/* Everything is done as soon as it is enqueued, so a mark only counts. */
+static sg_status make_mark(sg_device *device, void **mark, sg_error *err)
+{
+    (void)device;
+    *mark = sg_calloc(1, sizeof(bool));
+    return *mark ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
+}
+
+static sg_status set_mark(sg_device *device, void *mark, sg_error *err)
+{
+    (void)device, (void)err;
+    *(bool *)mark = true;
+    return SG_OK;
+}
+
+static sg_status wait_mark(sg_device *device, void *mark, sg_error *err)
+{
+    (void)device, (void)err;
+    mirror_count.mark_waits += *(bool *)mark;
+    return SG_OK;
+}
+
+static void free_mark(sg_device *device, void *mark)
+{
+    (void)device;
+    sg_free(mark);
+}
+
 static sg_status wait_all(sg_device *device, sg_error *err)
 {
     (void)device, (void)err;
@@ -368,6 +396,10 @@ static const sg_apart apart = {
     .copy = copy,
     .fill = fill,
     .wait_uploads = wait_uploads,
+    .make_mark = make_mark,
+    .set_mark = set_mark,
+    .wait_mark = wait_mark,
+    .free_mark = free_mark,
     .wait = wait_all,
     .available = available,
     .stream = stream,

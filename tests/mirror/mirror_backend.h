@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 typedef struct mirror_counts {
-    int64_t uploads, downloads, waits, launches, records, replays;
+    int64_t uploads, downloads, waits, mark_waits, launches, records, replays;
     int64_t parts, starts; /* of recordings; starts wait for nothing */
     size_t limit;          /* bytes that the device has; 0: plenty */
 } mirror_counts;

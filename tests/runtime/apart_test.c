@@ -212,6 +212,57 @@ static void test_recorded_order(void **state)
     sg_store_free(y);
 }
 
+/* Runs follow each other without waiting: each one's results are read when later ones have begun. */
+static void test_posts(void **state)
+{
+    (void)state;
+    enum { AHEAD = 3, TURNS = 10 };
+    step a = open_step(NULL, "cuda", (sg_session_options){0}), b = open_step(NULL, "cpu", (sg_session_options){0});
+    step *both[] = {&a, &b};
+    float loss[2][TURNS];
+    sg_error err = {0};
+    const void *at;
+    assert_int_equal(sg_plan_posted(a.plan, 0, "loss", &at, &err), SG_E_ARGUMENT);
+    assert_int_equal(sg_plan_post(a.plan, SG_POSTS, &err), SG_E_ARGUMENT);
+    for (int side = 0; side < 2; side++)
+        for (int turn = 0; turn < TURNS + AHEAD; turn++) {
+            if (turn >= AHEAD) {
+                good(sg_plan_posted(both[side]->plan, (turn - AHEAD) % SG_POSTS, "loss", &at, &err), &err);
+                loss[side][turn - AHEAD] = *(const float *)at;
+            }
+            feed(both[side], turn);
+            run(both[side]);
+            good(sg_plan_post(both[side]->plan, turn % SG_POSTS, &err), &err);
+        }
+    assert_memory_equal(loss[0], loss[1], sizeof loss[0]);
+    assert_int_equal(sg_plan_posted(a.plan, 0, "e", &at, &err), SG_OK);
+    assert_int_equal(sg_plan_posted(a.plan, 0, "no such result", &at, &err), SG_E_NAME);
+    same_results(&a, &b);
+    same_stores(a.store, b.store);
+    close_step(&a, true);
+    close_step(&b, true);
+}
+
+/* What is not written again stays, although inputs have two copies in turn. */
+static void test_inputs_stay(void **state)
+{
+    (void)state;
+    step a = open_step(NULL, "cuda", (sg_session_options){0}), b = open_step(NULL, "cpu", (sg_session_options){0});
+    step *both[] = {&a, &b};
+    for (int side = 0; side < 2; side++) {
+        feed(both[side], 0);
+        for (int turn = 0; turn < 6; turn++) {
+            if (turn != 3)
+                ((float *)sg_plan_input(both[side]->plan, "x"))[turn] = (float)turn;
+            run(both[side]);
+        }
+    }
+    same_results(&a, &b);
+    same_stores(a.store, b.store);
+    close_step(&a, true);
+    close_step(&b, true);
+}
+
 /* ---- what travels */
 
 static void test_steady_state(void **state)
@@ -417,6 +468,8 @@ int main(void)
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_recording),
         cmocka_unit_test(test_recorded_order),
+        cmocka_unit_test(test_posts),
+        cmocka_unit_test(test_inputs_stay),
         cmocka_unit_test(test_steady_state),
         cmocka_unit_test(test_store_travels_when_asked),
         cmocka_unit_test(test_shared_store),
