@@ -64,7 +64,32 @@ bool sg_bench_sound(sg_bench *b)
     return false;
 }
 
-bool sg_bench_open(sg_bench *b, const sg_sample *sample, sg_dtype real, sg_finding *finding)
+static double round_to_bf16(double x)
+{
+    float single = (float)x;
+    uint32_t bits;
+    memcpy(&bits, &single, sizeof bits);
+    bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000u;
+    memcpy(&single, &bits, sizeof bits);
+    return single;
+}
+
+static void build_low(sg_bench *b)
+{
+    sg_value low[SG_SAMPLE_INPUTS];
+    for (int32_t k = 0; k < b->sample->n_in; k++) {
+        char name[16];
+        snprintf(name, sizeof name, "x%d", (int)k);
+        b->in[k] = sg_input(b->graph, name, b->sample->in[k].dtype, b->sample->in[k].shape);
+        low[k] = b->sample->in[k].dtype == SG_F32 ? sg_cast(b->in[k], SG_BF16) : b->in[k];
+    }
+    b->sample->build(b->sample, b->scope, low, b->out);
+    for (int32_t j = 0; j < b->sample->n_out; j++)
+        if (sg_dtype_of(b->out[j]) == SG_BF16)
+            b->out[j] = sg_cast(b->out[j], SG_F32);
+}
+
+static bool open_bench(sg_bench *b, const sg_sample *sample, sg_dtype real, bool is_low, sg_finding *finding)
 {
     *b = (sg_bench){.sample = sample, .finding = finding, .graph = sg_graph_new(), .store = sg_store_new(real)};
     bool room = b->graph && b->store;
@@ -77,16 +102,31 @@ bool sg_bench_open(sg_bench *b, const sg_sample *sample, sg_dtype real, sg_findi
         return false;
     }
     b->scope = sg_scope_root(b->graph, b->store);
-    sg_sample_build(sample, b->scope, b->in, b->out);
+    if (is_low)
+        build_low(b);
+    else
+        sg_sample_build(sample, b->scope, b->in, b->out);
     sg_store_initialise(b->store, 1);
     for (int32_t k = 0; k < sample->n_in; k++) {
         sg_sample_elements(sample, k, b->feed[k]);
+        for (int64_t i = 0; is_low && sample->in[k].dtype == SG_F32 && i < sg_shape_count(&sample->in[k].shape); i++)
+            b->feed[k][i] = round_to_bf16(b->feed[k][i]);
         if (sg_sample_moves(sample, k)) {
             b->wrt[b->n_wrt] = b->in[k];
             b->at[b->n_wrt++] = b->feed[k];
         }
     }
     return sg_bench_sound(b);
+}
+
+bool sg_bench_open(sg_bench *b, const sg_sample *sample, sg_dtype real, sg_finding *finding)
+{
+    return open_bench(b, sample, real, false, finding);
+}
+
+bool sg_bench_open_low(sg_bench *b, const sg_sample *sample, sg_dtype real, sg_finding *finding)
+{
+    return open_bench(b, sample, real, true, finding);
 }
 
 void sg_bench_close(sg_bench *b)
@@ -207,7 +247,7 @@ bool sg_bench_run(const sg_sample *sample, void (*what)(sg_bench *), sg_bench_wa
     sg_bench b;
     sg_error err = {0};
     *out = (sg_bench_results){.count = 0};
-    bool ok = sg_bench_open(&b, sample, strcmp(way.backend, "reference") == 0 ? SG_F64 : SG_F32, finding);
+    bool ok = open_bench(&b, sample, strcmp(way.backend, "reference") == 0 ? SG_F64 : SG_F32, way.low, finding);
     if (ok)
         what(&b);
     ok = ok && sg_bench_sound(&b) && reserve(&b, out);

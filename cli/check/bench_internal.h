@@ -21,6 +21,8 @@ typedef struct sg_bench {
 
 /* False, with the reason in the finding, if the sample cannot be built. sg_bench_close in any case. */
 bool sg_bench_open(sg_bench *b, const sg_sample *sample, sg_dtype real, sg_finding *finding);
+/* The same with the operator in bf16: its f32 inputs are rounded, cast before it, and its results cast back after it. */
+bool sg_bench_open_low(sg_bench *b, const sg_sample *sample, sg_dtype real, sg_finding *finding);
 void sg_bench_close(sg_bench *b);
 /* False if the graph holds an error, which becomes the finding. */
 bool sg_bench_sound(sg_bench *b);
@@ -48,6 +50,7 @@ typedef struct sg_bench_way {
     int32_t threads;
     int32_t runs;  /* the results are those of the last */
     bool recorded; /* a device that records runs replays the third; else each goes launch by launch */
+    bool low;      /* the operator in bf16 */
 } sg_bench_way;
 /* Build the sample, declare results by `what`, compile and run. False with a finding; release the results in any case. */
 bool sg_bench_run(const sg_sample *sample, void (*what)(sg_bench *), sg_bench_way way, sg_bench_results *out,

@@ -34,7 +34,8 @@ extern const int32_t sg_op_check_count;
 /* For machines with a GPU (sealgraph ops --check --device cuda, tests/runtime/cuda_test.c):
  *
  *     cuda 0..3    as cpu 0..3
- *     cuda bits    launch by launch, recorded and replayed: the same bits */
+ *     cuda bits    launch by launch, recorded and replayed: the same bits
+ *     cuda bf16    values, grad L and Hessian products of operators that run in bf16, from rounded operands */
 extern const sg_op_check sg_cuda_checks[];
 extern const int32_t sg_cuda_check_count;
 

@@ -247,9 +247,9 @@ static void compare_ways(const sg_sample *sample, void (*what)(sg_bench *), sg_b
     sg_bench_release(&c);
 }
 
-static const sg_bench_way reference = {"reference", NULL, 1, 1, false}, cpu = {"cpu", NULL, 1, 1, false},
-                          two_threads = {"cpu", NULL, 2, 1, false};
-static const sg_bench_way decomposed = {"reference", "all", 1, 1, false};
+static const sg_bench_way reference = {"reference", NULL, 1, 1, false, false}, cpu = {"cpu", NULL, 1, 1, false, false},
+                          two_threads = {"cpu", NULL, 2, 1, false, false};
+static const sg_bench_way decomposed = {"reference", "all", 1, 1, false, false};
 
 /* Composites have a reference kernel written from the formula; their derivative composites are defined by decomposition. */
 static void check_decomposed(const sg_sample *sample, sg_finding *finding)
@@ -284,8 +284,9 @@ static void check_same_bits(const sg_sample *sample, sg_finding *finding)
 
 /* ---- a GPU */
 
-static const sg_bench_way cuda = {"cuda", NULL, 1, 1, false}, thrice = {"cuda", NULL, 1, 3, false},
-                          recorded = {"cuda", NULL, 1, 3, true};
+static const sg_bench_way cuda = {"cuda", NULL, 1, 1, false, false}, thrice = {"cuda", NULL, 1, 3, false, false},
+                          recorded = {"cuda", NULL, 1, 3, true, false}, low_cuda = {"cuda", NULL, 1, 1, false, true},
+                          low_reference = {"reference", NULL, 1, 1, false, true};
 
 static void check_cuda_values(const sg_sample *s, sg_finding *f) { compare_ways(s, values, cuda, reference, 1e-5, f); }
 static void check_cuda_gradient(const sg_sample *s, sg_finding *f)
@@ -306,12 +307,39 @@ static void check_cuda_bits(const sg_sample *sample, sg_finding *finding)
     compare_ways(sample, sample->flat ? values : hessian_products, recorded, thrice, 0, finding);
 }
 
+/* In bf16, whose numbers are 2^-8 apart: rounded operands, results rounded at each step on the way. What is in f32 only is
+ * not asked. */
+static bool in_low(const sg_sample *s)
+{
+    bool any_real = false;
+    for (int32_t k = 0; k < s->n_in; k++)
+        any_real |= s->in[k].dtype == SG_F32;
+    return any_real && on_cpu(s) && sg_op_precision(sg_op_find(s->op)) != SG_OP_FULL;
+}
+static bool moving_in_low(const sg_sample *s) { return in_low(s) && !s->flat; }
+
+static void check_low_values(const sg_sample *s, sg_finding *f)
+{
+    compare_ways(s, values, low_cuda, low_reference, 2e-2, f);
+}
+static void check_low_gradient(const sg_sample *s, sg_finding *f)
+{
+    compare_ways(s, gradient, low_cuda, low_reference, 2e-2, f);
+}
+static void check_low_second(const sg_sample *s, sg_finding *f)
+{
+    compare_ways(s, hessian_products, low_cuda, low_reference, 4e-2, f);
+}
+
 const sg_op_check sg_cuda_checks[] = {
     {"cuda values", "cuda", 0, on_cpu, check_cuda_values},
     {"cuda gradient", "cuda", 1, moving_on_cpu, check_cuda_gradient},
     {"cuda second order", "cuda", 2, moving_on_cpu, check_cuda_second},
     {"cuda third order", "cuda", 3, small_moving_on_cpu, check_cuda_third},
     {"cuda bits", "cuda", 0, on_cpu, check_cuda_bits},
+    {"cuda bf16 values", "cuda", 0, in_low, check_low_values},
+    {"cuda bf16 gradient", "cuda", 1, moving_in_low, check_low_gradient},
+    {"cuda bf16 second order", "cuda", 2, moving_in_low, check_low_second},
 };
 const int32_t sg_cuda_check_count = sizeof sg_cuda_checks / sizeof sg_cuda_checks[0];
 

@@ -1,4 +1,5 @@
 /* chain.c - elementwise ops and fused chains as generated kernels. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/cuda/chain_internal.h"
@@ -10,7 +11,8 @@
 #include "ops/op_list.h"
 #undef SG_OP
 
-enum { BLOCK = 256, WAVES = 16, MOST_PARAMETERS = 512 };
+/* Threads of a block; blocks and busy threads a multiprocessor. */
+enum { BLOCK = 256, WAVES = 16, BUSY = 512, MOST_PARAMETERS = 512 };
 
 typedef struct chain {
     sg_cuda_chain text;
@@ -45,10 +47,18 @@ static bool launch(const sg_launch *l, sg_error *err)
                          "launch of a chain", err) == SG_OK;
 }
 
+/* SEALGRAPH_CUDA_BUSY lowers the number, so that tests get packs in small tensors. */
+static int64_t busy_threads(void)
+{
+    const char *wish = getenv("SEALGRAPH_CUDA_BUSY");
+    return wish ? strtol(wish, NULL, 10) : BUSY;
+}
+
 static sg_status build(chain *c, sg_device *device, const sg_kernel_spec *spec, sg_error *err)
 {
-    SG_TRY(sg_cuda_chain_write(&c->text, spec, err));
-    int64_t blocks = (c->text.count + BLOCK - 1) / BLOCK, most = (int64_t)device->processors * WAVES;
+    SG_TRY(sg_cuda_chain_write(&c->text, spec, device->processors * busy_threads(), err));
+    int64_t packs = (c->text.count + c->text.pack - 1) / c->text.pack, blocks = (packs + BLOCK - 1) / BLOCK;
+    int64_t most = (int64_t)device->processors * WAVES;
     c->blocks = (unsigned)(blocks < most ? blocks : most);
     c->n_out = spec->n_out;
     if (spec->node->op == &sg_op_fused)

@@ -18,14 +18,44 @@
 struct sg_bf16 {
     unsigned short bits;
 };
-__device__ float sg_load(float x) { return x; }
-__device__ int sg_load(int x) { return x; }
-__device__ float sg_load(unsigned char x) { return x != 0; }
-__device__ float sg_load(sg_bf16 x) { return __int_as_float((int)x.bits << 16); }
-__device__ void sg_store(float *to, float x) { *to = x; }
-__device__ void sg_store(int *to, int x) { *to = x; }
-__device__ void sg_store(unsigned char *to, float x) { *to = x != 0; }
-__device__ void sg_store(sg_bf16 *to, float x) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(to->bits) : "f"(x)); }
+__device__ float sg_read(float x) { return x; }
+__device__ int sg_read(int x) { return x; }
+__device__ float sg_read(unsigned char x) { return x != 0; }
+__device__ float sg_read(sg_bf16 x) { return __int_as_float((int)x.bits << 16); }
+__device__ void sg_write(float *to, float x) { *to = x; }
+__device__ void sg_write(int *to, int x) { *to = x; }
+__device__ void sg_write(unsigned char *to, float x) { *to = x != 0; }
+__device__ void sg_write(sg_bf16 *to, float x) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(to->bits) : "f"(x)); }
+
+// V neighbouring elements, moved in words of up to 16 bytes: plans place tensors at more than that, and packs begin at
+// multiples of V.
+template <int V> struct sg_width {
+    static constexpr int value = V;
+};
+template <class T, int V> struct alignas(sizeof(T) * V < 16 ? sizeof(T) * V : 16) sg_pack {
+    T x[V];
+};
+template <int V, class T> __device__ sg_pack<T, V> sg_load(const T *from) { return *(const sg_pack<T, V> *)from; }
+template <class T, int V> __device__ void sg_store(T *to, const sg_pack<T, V> &pack) { *(sg_pack<T, V> *)to = pack; }
+
+// The bits of V neighbouring elements of a draw; four share a block.
+template <int V> __device__ sg_pack<unsigned, V> sg_draw_bits(const sg_draw &draw, unsigned long long first)
+{
+    sg_pack<unsigned, V> bits;
+    if constexpr (V % 4 == 0) {
+#pragma unroll
+        for (int b = 0; b < V / 4; b++) {
+            const unsigned long long block = first / 4 + b;
+            const unsigned counter[4] = {(unsigned)block, (unsigned)(block >> 32), draw.counter2, draw.counter3};
+            sg_philox(counter, draw.key, &bits.x[4 * b]);
+        }
+    } else {
+#pragma unroll
+        for (int k = 0; k < V; k++)
+            bits.x[k] = sg_random_bits(draw, first + k);
+    }
+    return bits;
+}
 
 UNARY(copy, x)
 UNARY(neg, -x)

@@ -10,6 +10,7 @@
 typedef struct sg_cuda_chain {
     char *source;
     int64_t count;  /* elements of the iteration space */
+    int32_t pack;   /* elements that a thread takes at a time */
     int32_t *input; /* operands that are parameters */
     int32_t n_input;
     int32_t *alias;  /* by output, as in sg_kernel */
@@ -18,8 +19,9 @@ typedef struct sg_cuda_chain {
 
 /* Can this op with these dtypes be a step? Shapes are not looked at. */
 bool sg_cuda_chain_has(const sg_op *op, int32_t n_in, const sg_dtype *in, sg_dtype out);
-/* A fused body, or one op. The kernel is named `chain`; parameters: inputs, outputs, then the loop iteration (uint64_t). */
-sg_status sg_cuda_chain_write(sg_cuda_chain *chain, const sg_kernel_spec *spec, sg_error *err);
+/* A fused body, or one op. The kernel is named `chain`; parameters: inputs, outputs, then the loop iteration (uint64_t).
+ * `threads` is how many keep the device busy. */
+sg_status sg_cuda_chain_write(sg_cuda_chain *chain, const sg_kernel_spec *spec, int64_t threads, sg_error *err);
 void sg_cuda_chain_release(sg_cuda_chain *chain);
 
 /* The backend's `fuse`. */

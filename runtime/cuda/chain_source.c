@@ -1,5 +1,7 @@
-/* chain_source.c - the text of a chain's kernel: one thread an element, loads first, then a line a step, then stores, so that
- * an output may lie where an input lay. Shapes are in the text as numbers: divisions by them become multiplications. */
+/* chain_source.c - the text of a chain's kernel. A thread takes a pack of neighbouring elements: it loads them in words of up to
+ * 16 bytes, does a line a step for each, and stores, so that an output may lie where an input lay. Shapes are in the text as
+ * numbers: divisions by them become multiplications, one a pack where an operand is broadcast along whole packs. The elements
+ * that are left at the end are packs of one. */
 #include <stdarg.h>
 #include <string.h>
 
@@ -11,6 +13,9 @@
 #undef SG_OP
 
 enum { NONE = -1, MOST_POINTERS = 400 };
+
+/* Elements of bf16 in 16 bytes, of f32; and how many registers the operands of a pack may take. */
+enum { PACK_LOW = 8, PACK = 4, PACK_REGISTERS = 64 };
 
 /* ---- which ops */
 
@@ -118,9 +123,11 @@ typedef struct writer {
     int32_t *parameter; /* of each operand, or NONE */
     bool *scattered;    /* of each operand: read at other places than the element's own */
     sg_shape space;
-    text setup, loads, steps, stores; /* before the loop, and in it */
-    bool failed;                      /* out of memory */
-    const sg_op *unfit;               /* no step for this one */
+    text setup;         /* before the loop */
+    text loads, stores; /* of packs */
+    text reads, steps;  /* of each element between */
+    bool failed;        /* out of memory */
+    const sg_op *unfit; /* no step for this one */
 } writer;
 
 static int32_t add_slot(writer *w, slot s)
@@ -170,39 +177,102 @@ static const char *memory_type(sg_dtype dtype)
     return dtype == SG_I32 ? "int" : dtype == SG_BOOL ? "unsigned char" : dtype == SG_BF16 ? "sg_bf16" : "float";
 }
 
-/* The place of element i: axes of size 1 dropped, neighbours merged where one step of the outer is a walk of the inner. */
-static void put_place(writer *w, const slot *s)
+/* Where the elements of an operand lie: axes of size 1 dropped, neighbours merged where one step of the outer is a walk of
+ * the inner. */
+typedef struct places {
+    int32_t rank;
+    int64_t dim[SG_MAX_RANK], stride[SG_MAX_RANK];
+} places;
+
+static places places_of(const writer *w, const slot *s)
 {
-    int64_t dim[SG_MAX_RANK], stride[SG_MAX_RANK], inner = 1;
-    int32_t rank = 0, lead = w->space.rank - s->shape.rank, terms = 0;
+    places p = {0};
+    int32_t lead = w->space.rank - s->shape.rank;
     for (int32_t i = 0; i < w->space.rank; i++) {
         int64_t d = w->space.dim[i], step = i < lead || s->shape.dim[i - lead] == 1 ? 0 : s->stride[i - lead];
         if (d == 1)
             continue;
-        if (rank > 0 && stride[rank - 1] == step * d) {
-            dim[rank - 1] *= d;
-            stride[rank - 1] = step;
+        if (p.rank > 0 && p.stride[p.rank - 1] == step * d) {
+            p.dim[p.rank - 1] *= d;
+            p.stride[p.rank - 1] = step;
         } else {
-            dim[rank] = d;
-            stride[rank++] = step;
+            p.dim[p.rank] = d;
+            p.stride[p.rank++] = step;
         }
     }
-    if (rank == 1 && stride[0] == 1) {
-        put(&w->loads, "i");
-        return;
-    }
-    w->scattered[s->input] = true;
-    for (int32_t i = rank - 1; i >= 0; inner *= dim[i--]) {
-        if (stride[i] == 0)
+    return p;
+}
+
+/* How a pack reads an operand. */
+typedef enum access {
+    ACCESS_NUMBER,  /* one element for all */
+    ACCESS_OWN,     /* a pack, at the place of the elements themselves */
+    ACCESS_PACK,    /* a pack, elsewhere */
+    ACCESS_SAME,    /* one element for the pack */
+    ACCESS_ELEMENTS /* element by element */
+} access;
+
+static access access_of(const places *p, int64_t pack)
+{
+    int32_t last = p->rank - 1;
+    bool whole = true;
+    if (p->rank == 0 || (p->rank == 1 && p->stride[0] == 0))
+        return ACCESS_NUMBER;
+    if (p->rank == 1 && p->stride[0] == 1)
+        return ACCESS_OWN;
+    for (int32_t i = 0; i < last; i++)
+        whole = whole && p->stride[i] % pack == 0;
+    if (p->dim[last] % pack == 0 && p->stride[last] == 1 && whole)
+        return ACCESS_PACK;
+    return p->dim[last] % pack == 0 && p->stride[last] == 0 ? ACCESS_SAME : ACCESS_ELEMENTS;
+}
+
+static void put_place(text *t, const places *p, const char *element)
+{
+    int64_t inner = 1;
+    int32_t terms = 0;
+    for (int32_t i = p->rank - 1; i >= 0; inner *= p->dim[i--]) {
+        if (p->stride[i] == 0)
             continue;
-        put(&w->loads, "%s(index)%lld * (", terms++ ? " + " : "", (long long)stride[i]);
-        put(&w->loads, inner > 1 ? "i / (index)%lld" : "i", (long long)inner);
+        put(t, "%s(index)%lld * (%s", terms++ ? " + " : "", (long long)p->stride[i], element);
+        if (inner > 1)
+            put(t, " / (index)%lld", (long long)inner);
         if (i > 0)
-            put(&w->loads, " %% (index)%lld", (long long)dim[i]);
-        put(&w->loads, ")");
+            put(t, " %% (index)%lld", (long long)p->dim[i]);
+        put(t, ")");
     }
     if (terms == 0)
-        put(&w->loads, "0");
+        put(t, "0");
+}
+
+/* const TYPE vAT = sg_read(inK[place]); */
+static void put_read(text *t, const char *indent, const slot *s, int32_t at, int32_t parameter, const places *p,
+                     const char *element)
+{
+    put(t, "%sconst %s v%d = sg_read(in%d[", indent, register_type(s->dtype), (int)at, (int)parameter);
+    put_place(t, p, element);
+    put(t, "]);\n");
+}
+
+static void load_input(writer *w, int32_t at)
+{
+    const slot *s = &w->slot[at];
+    int32_t parameter = parameter_of(w, s->input);
+    places p = places_of(w, s);
+    access how = access_of(&p, w->chain->pack);
+    w->scattered[s->input] |= how != ACCESS_OWN;
+    if (how == ACCESS_NUMBER) {
+        put_read(&w->setup, "    ", s, at, parameter, &p, "0");
+    } else if (how == ACCESS_SAME) {
+        put_read(&w->loads, "        ", s, at, parameter, &p, "first");
+    } else if (how == ACCESS_ELEMENTS) {
+        put_read(&w->reads, "            ", s, at, parameter, &p, "i");
+    } else {
+        put(&w->loads, "        const auto p%d = sg_load<V>(in%d + ", (int)at, (int)parameter);
+        put_place(&w->loads, &p, "first");
+        put(&w->loads, ");\n");
+        put(&w->reads, "            const %s v%d = sg_read(p%d.x[k]);\n", register_type(s->dtype), (int)at, (int)at);
+    }
 }
 
 static void load(writer *w, int32_t at)
@@ -220,10 +290,7 @@ static void load(writer *w, int32_t at)
         else
             put(&w->setup, "    const float v%d = __int_as_float((int)0x%xu);\n", (int)at, (unsigned)bits);
     } else if (s->kind == INPUT) {
-        put(&w->loads, "        const %s v%d = sg_load(in%d[", register_type(s->dtype), (int)at,
-            (int)parameter_of(w, s->input));
-        put_place(w, s);
-        put(&w->loads, "]);\n");
+        load_input(w, at);
     }
 }
 
@@ -277,7 +344,8 @@ static int32_t write_draw(writer *w, const unit *u)
     else
         put(&w->setup, "    const sg_draw d%d = sg_draw_make(%lluull, in%d, repeat);\n", (int)at,
             (unsigned long long)u->attr[0].i, (int)parameter_of(w, words));
-    put(&w->steps, "        const float v%d = sg_%s_from_bits(sg_random_bits(d%d, i));\n", (int)at,
+    put(&w->loads, "        const auto b%d = sg_draw_bits<V>(d%d, first);\n", (int)at, (int)at);
+    put(&w->steps, "            const float v%d = sg_%s_from_bits(b%d.x[k]);\n", (int)at,
         u->op == &sg_op_normal_like ? "normal" : "uniform", (int)at);
     return at;
 }
@@ -287,7 +355,7 @@ static int32_t write_call(writer *w, const unit *u, const char *function)
     for (int32_t k = 0; k < u->n_in; k++)
         load(w, u->in[k]);
     int32_t at = result_slot(w, u);
-    put(&w->steps, "        const %s v%d = sg_%s(", register_type(u->dtype), (int)at, function);
+    put(&w->steps, "            const %s v%d = sg_%s(", register_type(u->dtype), (int)at, function);
     for (int32_t k = 0; k < u->n_in; k++)
         put(&w->steps, "%sv%d", k ? ", " : "", (int)u->in[k]);
     for (int32_t k = 0; u->op != &sg_op_cast && k < u->op->n_attrs; k++) {
@@ -315,13 +383,14 @@ static int32_t write_unit(writer *w, const unit *u)
     return has_both(u->op) || has_real(u->op) ? write_call(w, u, u->op->name) : unfit(w, u->op);
 }
 
-static void leave(writer *w, int32_t at, int32_t output, const sg_shape *shape)
+static void leave(writer *w, int32_t at, int32_t output)
 {
     if (at == NONE)
         return;
-    w->space = *shape;
     load(w, at);
-    put(&w->stores, "        sg_store(&out%d[i], v%d);\n", (int)output, (int)at);
+    put(&w->loads, "        sg_pack<%s, V> r%d;\n", memory_type(w->spec->out_dtype[output]), (int)output);
+    put(&w->steps, "            sg_write(&r%d.x[k], v%d);\n", (int)output, (int)at);
+    put(&w->stores, "        sg_store(out%d + first, r%d);\n", (int)output, (int)output);
 }
 
 /* ---- nodes */
@@ -352,7 +421,7 @@ static void write_body(writer *w, sg_graph *body)
     }
     for (int32_t j = 0; !w->failed && !w->unfit && j < sg_result_count(body); j++) {
         sg_value v = sg_result_value(body, j);
-        leave(w, slot_of[v.id], j, sg_shape_of(v));
+        leave(w, slot_of[v.id], j);
     }
     sg_free(slot_of);
 }
@@ -366,7 +435,7 @@ static void write_single(writer *w)
             in[k] = input_slot(w, k, &spec->in_shape[k], spec->in_dtype[k]);
     unit u = {spec->node->op, spec->attr, spec->n_in, in, &spec->out_shape[0], spec->out_dtype[0]};
     if (!w->failed)
-        leave(w, write_unit(w, &u), 0, &spec->out_shape[0]);
+        leave(w, write_unit(w, &u), 0);
 }
 
 /* ---- the whole */
@@ -383,10 +452,20 @@ static void join(writer *w, text *all)
         put(all, "%s *out%d, ", memory_type(spec->out_dtype[j]), (int)j);
     put(all, "unsigned long long repeat)\n{\n%s", w->setup.at);
     put(all,
-        "    for (index i = blockIdx.x * (index)blockDim.x + threadIdx.x; i < (index)%lldull; "
-        "i += (index)gridDim.x * blockDim.x) {\n",
-        (long long)c->count);
-    put(all, "%s%s%s    }\n}\n", w->loads.at, w->steps.at, w->stores.at);
+        "    const auto part = [&](auto width, index first) {\n        constexpr int V = decltype(width)::value;\n");
+    put(all, "%s#pragma unroll\n        for (int k = 0; k < V; k++) {\n            const index i = first + k;\n",
+        w->loads.at);
+    put(all, "            (void)i;\n%s%s        }\n%s    };\n", w->reads.at, w->steps.at, w->stores.at);
+    put(all, "    const index thread = blockIdx.x * (index)blockDim.x + threadIdx.x, all = gridDim.x * "
+             "(index)blockDim.x;\n");
+    put(all, "    for (index p = thread; p < (index)%lldull; p += all)\n        part(sg_width<%d>(), p * %d);\n",
+        (long long)(c->count / c->pack), (int)c->pack, (int)c->pack);
+    if (c->count % c->pack != 0)
+        put(all,
+            "    for (index i = (index)%lldull + thread; i < (index)%lldull; i += all)\n        part(sg_width<1>(), "
+            "i);\n",
+            (long long)(c->count / c->pack * c->pack), (long long)c->count);
+    put(all, "}\n");
 }
 
 /* Output j may lie where an input of its element size lay that is read at its own element alone. */
@@ -409,7 +488,7 @@ static void find_aliases(const writer *w)
 static bool start(writer *w)
 {
     const sg_kernel_spec *spec = w->spec;
-    text *texts[] = {&w->setup, &w->loads, &w->steps, &w->stores};
+    text *texts[] = {&w->setup, &w->loads, &w->reads, &w->steps, &w->stores};
     w->parameter = sg_calloc(spec->n_in + 1, sizeof *w->parameter);
     w->scattered = sg_calloc(spec->n_in + 1, sizeof *w->scattered);
     w->chain->input = sg_calloc(spec->n_in + 1, sizeof *w->chain->input);
@@ -431,6 +510,7 @@ static void finish(writer *w)
     sg_free(w->scattered);
     sg_free(w->setup.at);
     sg_free(w->loads.at);
+    sg_free(w->reads.at);
     sg_free(w->steps.at);
     sg_free(w->stores.at);
 }
@@ -444,24 +524,40 @@ static void write_all(writer *w)
         write_single(w);
     if (w->failed || w->unfit)
         return;
-    w->chain->count = sg_shape_count(&w->space);
     text all = {.capacity = 1024, .at = sg_calloc(1024, 1)};
     w->failed = !all.at;
     if (!w->failed)
         join(w, &all);
-    w->failed |= all.failed || w->setup.failed || w->loads.failed || w->steps.failed || w->stores.failed;
+    w->failed |= all.failed || w->setup.failed || w->loads.failed || w->reads.failed || w->steps.failed;
+    w->failed |= w->stores.failed;
     w->chain->source = all.at;
     find_aliases(w);
 }
 
-sg_status sg_cuda_chain_write(sg_cuda_chain *chain, const sg_kernel_spec *spec, sg_error *err)
+/* As many elements as 16 bytes hold of the smallest reals, fewer where the operands of a pack would not leave registers to
+ * compute in, or where so few threads would not fill the device. */
+static int32_t pack_of(const sg_kernel_spec *spec, int64_t count, int64_t threads)
+{
+    int32_t n = spec->n_in + spec->n_out, pack = PACK;
+    for (int32_t k = 0; k < spec->n_in; k++)
+        pack = spec->in_dtype[k] == SG_BF16 ? PACK_LOW : pack;
+    for (int32_t j = 0; j < spec->n_out; j++)
+        pack = spec->out_dtype[j] == SG_BF16 ? PACK_LOW : pack;
+    while (pack > 1 && ((int64_t)pack * n > PACK_REGISTERS || count / pack < threads))
+        pack /= 2;
+    return pack;
+}
+
+sg_status sg_cuda_chain_write(sg_cuda_chain *chain, const sg_kernel_spec *spec, int64_t threads, sg_error *err)
 {
     writer w = {.spec = spec, .chain = chain};
     if (spec->n_in + spec->n_out > MOST_POINTERS)
         return sg_fail(err, SG_E_UNSUPPORTED, "a chain of %d operands is too long", (int)(spec->n_in + spec->n_out));
     w.failed = !start(&w);
-    /* the space must be known before the first load: it is the shape of the outputs */
+    /* every output has the shape of the iteration space */
     w.space = spec->out_shape[0];
+    chain->count = sg_shape_count(&w.space);
+    chain->pack = pack_of(spec, chain->count, threads);
     if (!w.failed)
         write_all(&w);
     finish(&w);

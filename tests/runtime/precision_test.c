@@ -293,6 +293,27 @@ static void samples(void **state)
     }
 }
 
+/* The rules of operators that may run in bf16 take it, at every order. */
+static void rules_in_bf16(void **state)
+{
+    (void)state;
+    for (int32_t i = 0; i < sg_sample_count(); i++) {
+        const sg_sample *sample = sg_sample_at(i);
+        sg_finding finding = {.passed = true, .limit = 1};
+        sg_bench b;
+        if (sample->large || sample->reference_only || sg_op_precision(sg_op_find(sample->op)) == SG_OP_FULL)
+            continue;
+        bool good = sg_bench_open_low(&b, sample, SG_F64, &finding);
+        if (good && !sample->flat) {
+            sg_bench_declare_orders(&b);
+            good = sg_bench_sound(&b);
+        }
+        if (!good)
+            fail_msg("%s %s: %s", sample->op, sample->note, finding.text);
+        sg_bench_close(&b);
+    }
+}
+
 /* ---- loops */
 
 static void step(void *user, sg_graph *body, const sg_value *s, sg_value *next)
@@ -370,6 +391,7 @@ int main(void)
         cmocka_unit_test(norms_and_moments_are_full),
         cmocka_unit_test(encoder),
         cmocka_unit_test(samples),
+        cmocka_unit_test(rules_in_bf16),
         cmocka_unit_test(loops),
         cmocka_unit_test(option),
     };
