@@ -613,11 +613,13 @@ sg_step_options sg_step_options_of(const sg_train_config *config, const sg_datas
 /* What a run tells while it goes on. */
 typedef enum sg_train_moment {
     SG_TRAIN_STARTED, /* sizes are known; `resumed` tells whether a checkpoint was found */
-    SG_TRAIN_STEP,    /* after each batch */
+    SG_TRAIN_STEP,    /* after each batch; on a device that runs ahead, when its losses are known */
     SG_TRAIN_EPOCH    /* after validation; `validation` holds its metrics */
 } sg_train_moment;
 typedef struct sg_train_event {
     sg_train_moment moment;
+    int64_t seed;
+    int32_t run, runs;       /* which of how many runs side by side */
     int64_t epoch, step;     /* epochs from 1; batches done in this epoch */
     int64_t epochs, steps;   /* at most; batches an epoch */
     double bce, energy, nce; /* means over the epoch so far; NaN where there is no such loss */

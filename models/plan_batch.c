@@ -39,14 +39,28 @@ sg_status sgi_feed_batch(sg_plan *plan, sg_dtype real, const sg_batch *b, sg_err
     return feed(plan, real, "weight", b->weight, false, b->rows, err);
 }
 
+static void read_floats(sg_dtype real, const void *from, float *out, int64_t n)
+{
+    if (real == SG_F32)
+        memcpy(out, from, (size_t)n * sizeof *out);
+    for (int64_t i = 0; real != SG_F32 && i < n; i++)
+        out[i] = (float)((const double *)from)[i];
+}
+
 sg_status sgi_fetch_floats(sg_plan *plan, sg_dtype real, const char *name, float *out, int64_t n, sg_error *err)
 {
     const void *from = sg_plan_result(plan, name);
     if (!from)
         return sg_fail(err, SG_E_NAME, "the plan has no result '%s'", name);
-    if (real == SG_F32)
-        memcpy(out, from, (size_t)n * sizeof *out);
-    for (int64_t i = 0; real != SG_F32 && i < n; i++)
-        out[i] = (float)((const double *)from)[i];
+    read_floats(real, from, out, n);
+    return SG_OK;
+}
+
+sg_status sgi_posted_floats(sg_plan *plan, sg_dtype real, int32_t slot, const char *name, float *out, int64_t n,
+                            sg_error *err)
+{
+    const void *from;
+    SG_TRY(sg_plan_posted(plan, slot, name, &from, err));
+    read_floats(real, from, out, n);
     return SG_OK;
 }

@@ -5,8 +5,9 @@
 #include "models/plan_batch_internal.h"
 #include "runtime/runtime.h"
 
-/* Wide batches keep the matrix products efficient; the last one is padded. */
-enum { PREDICT_ROWS = 256 };
+/* Wide batches keep the matrix products efficient; the last one is padded. A device that runs on by itself gets wider ones, and
+ * the next before the last one's results are read. */
+enum { ROWS = 256, ROWS_AHEAD = 1024 };
 
 struct sg_predictor {
     sg_step_options options;
@@ -15,13 +16,13 @@ struct sg_predictor {
     sg_session *used;
     sg_plan *plan;
     sg_batch *batch;
-    int64_t capacity;
+    int64_t rows, capacity; /* of a batch */
 };
 
 /* Sparse capacity depends on the rows to predict, so the plan is made for the first data set and again for a larger one. */
 static sg_status prepare(sg_predictor *p, const sg_dataset *data, sg_error *err)
 {
-    int64_t capacity = data->sparse ? sg_dataset_max_nnz(data, PREDICT_ROWS) : 0;
+    int64_t capacity = data->sparse ? sg_dataset_max_nnz(data, p->rows) : 0;
     if (p->plan && capacity <= p->capacity && (capacity > 0) == (p->capacity > 0))
         return SG_OK;
     sg_plan_free(p->plan);
@@ -29,8 +30,8 @@ static sg_status prepare(sg_predictor *p, const sg_dataset *data, sg_error *err)
     p->plan = NULL;
     p->batch = NULL;
     p->capacity = p->options.capacity = capacity;
-    p->options.batch = PREDICT_ROWS;
-    SG_TRY(sg_batch_new(&p->batch, data, PREDICT_ROWS, capacity, err));
+    p->options.batch = p->rows;
+    SG_TRY(sg_batch_new(&p->batch, data, p->rows, capacity, err));
     sg_graph *graph = sg_graph_new();
     if (!graph)
         return sg_fail(err, SG_E_MEMORY, "out of memory");
@@ -48,6 +49,7 @@ sg_status sgi_predictor_on(sg_predictor **out, sg_session *session, const sg_ste
         return sg_fail(err, SG_E_MEMORY, "out of memory");
     p->options = *options;
     p->used = session;
+    p->rows = sg_session_runs_ahead(session) ? ROWS_AHEAD : ROWS;
     p->store = sg_session_store(session);
     *out = p;
     return SG_OK;
@@ -70,6 +72,21 @@ sg_status sg_predictor_new(sg_predictor **out, sg_store *store, const sg_step_op
     return status;
 }
 
+static int64_t rows_of(const sg_predictor *p, int64_t n, int64_t batch)
+{
+    int64_t left = n - batch * p->rows;
+    return left < p->rows ? left : p->rows;
+}
+
+static sg_status send(sg_predictor *p, const sg_dataset *data, const int64_t *rows, int64_t n, int64_t batch,
+                      sg_error *err)
+{
+    SG_TRY(sg_dataset_batch(data, rows + batch * p->rows, rows_of(p, n, batch), p->batch, err));
+    SG_TRY(sgi_feed_features(p->plan, sg_store_real(p->store), p->batch, err));
+    SG_TRY(sg_plan_run(p->plan, err));
+    return sg_plan_post(p->plan, (int32_t)(batch % 2), err);
+}
+
 sg_status sg_predictor_run(sg_predictor *p, const sg_dataset *data, const int64_t *rows, int64_t n, float *out,
                            sg_error *err)
 {
@@ -77,13 +94,13 @@ sg_status sg_predictor_run(sg_predictor *p, const sg_dataset *data, const int64_
         return sg_fail(err, SG_E_DATA, "the data has %lld features, the model %lld", (long long)data->features,
                        (long long)p->options.task.inputs);
     SG_TRY(prepare(p, data, err));
-    int64_t L = p->options.task.labels;
-    for (int64_t at = 0; at < n; at += PREDICT_ROWS) {
-        int64_t count = n - at < PREDICT_ROWS ? n - at : PREDICT_ROWS;
-        SG_TRY(sg_dataset_batch(data, rows + at, count, p->batch, err));
-        SG_TRY(sgi_feed_features(p->plan, sg_store_real(p->store), p->batch, err));
-        SG_TRY(sg_plan_run(p->plan, err));
-        SG_TRY(sgi_fetch_floats(p->plan, sg_store_real(p->store), "p", out + at * L, count * L, err));
+    int64_t L = p->options.task.labels, batches = (n + p->rows - 1) / p->rows;
+    for (int64_t i = 0; i <= batches; i++) {
+        if (i < batches)
+            SG_TRY(send(p, data, rows, n, i, err));
+        if (i > 0)
+            SG_TRY(sgi_posted_floats(p->plan, sg_store_real(p->store), (int32_t)((i - 1) % 2), "p",
+                                     out + (i - 1) * p->rows * L, rows_of(p, n, i - 1) * L, err));
     }
     return SG_OK;
 }

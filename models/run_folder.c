@@ -22,10 +22,10 @@ enum { TEXT_LIMIT = 1 << 28 };
 
 static char *path_in(const sgi_run *run, const char *name)
 {
-    size_t size = strlen(run->options->folder) + strlen(name) + 2;
+    size_t size = strlen(run->folder) + strlen(name) + 2;
     char *path = sg_alloc(size);
     if (path)
-        snprintf(path, size, "%s/%s", run->options->folder, name);
+        snprintf(path, size, "%s/%s", run->folder, name);
     return path;
 }
 
@@ -37,7 +37,7 @@ static bool has(const sgi_run *run, const char *name)
     return found;
 }
 
-static sg_status write_text(const sgi_run *run, const char *name, const char *text, sg_error *err)
+sg_status sgi_folder_write(const sgi_run *run, const char *name, const char *text, sg_error *err)
 {
     char *path = path_in(run, name);
     if (!path || !text) {
@@ -49,11 +49,13 @@ static sg_status write_text(const sgi_run *run, const char *name, const char *te
     return status;
 }
 
+bool sgi_folder_finished(const sgi_run *run) { return has(run, "metrics.json"); }
+
 /* jansson allocates with malloc; its texts are freed with free. */
 static sg_status write_json(const sgi_run *run, const char *name, json_t *value, sg_error *err)
 {
     char *text = value ? json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
-    sg_status status = text ? write_text(run, name, text, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
+    sg_status status = text ? sgi_folder_write(run, name, text, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
     free(text);
     json_decref(value);
     return status;
@@ -92,7 +94,7 @@ static sg_status same_settings(sgi_run *run, sg_error *err)
             status =
                 sg_fail(err, SG_E_CONFIG,
                         "%s holds an unfinished run with other settings ('%.*s'): use --force or another directory",
-                        run->options->folder, (int)strcspn(had + line, "\n"), had + line);
+                        run->folder, (int)strcspn(had + line, "\n"), had + line);
     }
     sg_free(path);
     sg_free(had);
@@ -102,7 +104,7 @@ static sg_status same_settings(sgi_run *run, sg_error *err)
 
 static sg_status move_aside(const sgi_run *run, sg_error *err)
 {
-    const char *folder = run->options->folder;
+    const char *folder = run->folder;
     size_t n = strlen(folder), size = n + 32;
     while (n > 1 && folder[n - 1] == '/')
         n--;
@@ -175,7 +177,7 @@ static sg_status load_checkpoint(sgi_run *run, sg_error *err)
     char *path = path_in(run, "checkpoint.safetensors"), *text = NULL;
     sg_status status =
         path ? sg_checkpoint_read(path, run->store, &text, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
-    if (status == SG_OK && (!progress_parse(text, &run->at) || run->at.step > run->steps))
+    if (status == SG_OK && (!progress_parse(text, &run->at) || run->at.step > run->group->steps))
         status = sg_fail_at(err, SG_E_DATA, path, 0, 0, "the checkpoint's progress record is damaged");
     run->resumed = status == SG_OK;
     sg_free(path);
@@ -185,9 +187,9 @@ static sg_status load_checkpoint(sgi_run *run, sg_error *err)
 
 static sg_status create(sgi_run *run, sg_error *err)
 {
-    SG_TRY(sg_folder_make(run->options->folder, err));
+    SG_TRY(sg_folder_make(run->folder, err));
     char *yaml = sg_config_yaml(run->config);
-    sg_status status = write_text(run, "config.yml", yaml, err);
+    sg_status status = sgi_folder_write(run, "config.yml", yaml, err);
     sg_free(yaml);
     return status;
 }
@@ -215,17 +217,17 @@ static bool is_empty_or_absent(const char *folder)
 
 sg_status sgi_folder_open(sgi_run *run, sg_error *err)
 {
-    const char *folder = run->options->folder;
+    const char *folder = run->folder;
     struct stat st;
     if (stat(folder, &st) == 0 && !S_ISDIR(st.st_mode))
         return sg_fail(err, SG_E_ARGUMENT, "%s is not a directory", folder);
     sweep(folder);
     bool fresh = is_empty_or_absent(folder);
-    if (!fresh && run->options->force) {
+    if (!fresh && run->group->options->force) {
         SG_TRY(move_aside(run, err));
         fresh = true;
     }
-    if (!fresh && has(run, "metrics.json"))
+    if (!fresh && sgi_folder_finished(run))
         return sg_fail(err, SG_E_ARGUMENT, "%s holds a finished run: use --force to keep it as %s.1 and train again",
                        folder, folder);
     if (!fresh && !has(run, "config.yml"))
@@ -259,7 +261,7 @@ sg_status sgi_folder_checkpoint(sgi_run *run, sg_error *err)
 static void log_line(FILE *out, const sgi_run *run, const char *split, const char *name, double value, bool defined,
                      double wall)
 {
-    json_t *line = json_pack("{s:I, s:I, s:s, s:s, s:o, s:f}", "step", (json_int_t)(run->at.epoch * run->steps),
+    json_t *line = json_pack("{s:I, s:I, s:s, s:s, s:o, s:f}", "step", (json_int_t)(run->at.epoch * run->group->steps),
                              "epoch", (json_int_t)run->at.epoch, "split", split, "name", name, "value",
                              defined && isfinite(value) ? json_real(value) : json_null(), "wall", wall);
     if (line)
@@ -281,8 +283,8 @@ sg_status sgi_folder_log(sgi_run *run, const sg_metrics *validation, double seco
     }
     int losses = run->c->loss.name == SG_LOSS_SEAL_DYNAMIC ? SGI_LOSSES : 1;
     for (int k = 0; k < losses; k++)
-        log_line(out, run, "train", names[k], run->at.sums[k] / (double)run->steps, true, seconds);
-    log_line(out, run, "train", "lr", sgi_schedule_rate(run, run->at.epoch * run->steps), true, seconds);
+        log_line(out, run, "train", names[k], run->at.sums[k] / (double)run->group->steps, true, seconds);
+    log_line(out, run, "train", "lr", sgi_schedule_rate(run, run->at.epoch * run->group->steps), true, seconds);
     for (int32_t k = 0; k < validation->count; k++)
         log_line(out, run, "validation", validation->metric[k].name, validation->metric[k].value,
                  validation->metric[k].defined, seconds);
@@ -296,21 +298,22 @@ sg_status sgi_folder_log(sgi_run *run, const sg_metrics *validation, double seco
 sg_status sgi_folder_model(sgi_run *run, sg_error *err)
 {
     sg_graph *graph = sg_graph_new();
-    char *encoding = sg_encoding_save(run->d->data->schema, run->d->preprocess), *recipe = sg_config_yaml(run->config);
-    double *thresholds = sg_calloc(run->step.task.labels, sizeof *thresholds);
+    char *encoding = sg_encoding_save(run->group->d->data->schema, run->group->d->preprocess),
+         *recipe = sg_config_yaml(run->config);
+    double *thresholds = sg_calloc(run->group->step.task.labels, sizeof *thresholds);
     sg_status status = graph && encoding && recipe && thresholds ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
-    for (int64_t i = 0; status == SG_OK && i < run->step.task.labels; i++)
+    for (int64_t i = 0; status == SG_OK && i < run->group->step.task.labels; i++)
         thresholds[i] = run->c->train.threshold;
     if (status == SG_OK)
-        status = sg_predict_build(graph, run->store, &run->step, err);
+        status = sg_predict_build(graph, run->store, &run->group->step, err);
     if (status == SG_OK) {
         without_threads(recipe);
-        sg_text_pair provenance[] = {{"version", SG_VERSION}, {"data", run->d->sha256}};
+        sg_text_pair provenance[] = {{"version", SG_VERSION}, {"data", run->group->d->sha256}};
         sg_model model = {.graph = graph,
                           .store = run->store,
                           .task = "mlc",
-                          .n_labels = run->step.task.labels,
-                          .labels = (const char *const *)run->d->data->schema->label_names,
+                          .n_labels = run->group->step.task.labels,
+                          .labels = (const char *const *)run->group->d->data->schema->label_names,
                           .thresholds = thresholds,
                           .encoding = encoding,
                           .recipe = recipe,
@@ -376,6 +379,45 @@ sg_status sgi_folder_finish(sgi_run *run, const sg_train_result *result, sg_erro
     return sgi_folder_status(run, "finished", err);
 }
 
+static void read_metrics(const json_t *object, sg_metrics *out)
+{
+    const char *name;
+    const json_t *value;
+    out->count = 0;
+    json_object_foreach((json_t *)(uintptr_t)object, name, value)
+    {
+        if (out->count == SG_METRICS_MAX)
+            break;
+        sg_metric *m = &out->metric[out->count++];
+        snprintf(m->name, sizeof m->name, "%s", name);
+        m->defined = json_is_number(value);
+        m->value = m->defined ? json_number_value(value) : 0;
+    }
+}
+
+sg_status sgi_folder_result(const sgi_run *run, sg_train_result *result, sg_error *err)
+{
+    char *path = path_in(run, "metrics.json"), *text = NULL;
+    size_t size;
+    sg_status status =
+        path ? sg_file_read(path, TEXT_LIMIT, &text, &size, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
+    json_t *value = status == SG_OK ? json_loads(text, 0, NULL) : NULL, *best = NULL, *test = NULL;
+    json_int_t epoch = 0;
+    if (status == SG_OK &&
+        (!value || json_unpack(value, "{s:o, s:o, s:I}", "best", &best, "test", &test, "epoch", &epoch) != 0))
+        status = sg_fail_at(err, SG_E_DATA, path, 0, 0, "not the metrics of a finished run");
+    if (status == SG_OK) {
+        read_metrics(best, &result->best);
+        read_metrics(test, &result->test);
+        result->epoch = epoch;
+        result->finished = true;
+    }
+    json_decref(value);
+    sg_free(text);
+    sg_free(path);
+    return status;
+}
+
 sg_status sgi_folder_status(sgi_run *run, const char *status, sg_error *err)
 {
     char host[256] = "", when[64] = "";
@@ -384,11 +426,12 @@ sg_status sgi_folder_status(sgi_run *run, const char *status, sg_error *err)
     gethostname(host, sizeof host - 1);
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
     json_t *argv = json_array();
-    for (int i = 0; argv && i < run->options->argc; i++)
-        json_array_append_new(argv, json_string(run->options->argv[i]));
-    json_t *value = json_pack("{s:s, s:o, s:s, s:s, s:s, s:I, s:s, s:I}", "version", SG_VERSION, "argv", argv, "host",
-                              host, "device", sg_session_describe(run->session), "data", run->d->sha256, "seed",
-                              (json_int_t)run->c->seed, "status", status, "epoch", (json_int_t)run->at.epoch);
+    for (int i = 0; argv && i < run->group->options->argc; i++)
+        json_array_append_new(argv, json_string(run->group->options->argv[i]));
+    json_t *value =
+        json_pack("{s:s, s:o, s:s, s:s, s:s, s:I, s:s, s:I}", "version", SG_VERSION, "argv", argv, "host", host,
+                  "device", sg_session_describe(run->group->run[0].session), "data", run->group->d->sha256, "seed",
+                  (json_int_t)run->c->seed, "status", status, "epoch", (json_int_t)run->at.epoch);
     if (value)
         json_object_set_new(value, "updated", json_string(when));
     return write_json(run, "run.json", value, err);

@@ -18,8 +18,8 @@ double sg_schedule_factor(sg_schedule schedule, int64_t warmup, int64_t total, i
 double sgi_schedule_rate(const sgi_run *run, int64_t step)
 {
     const sg_train_config *c = run->c;
-    return run->at.lr *
-           sg_schedule_factor((sg_schedule)c->train.schedule, c->train.warmup, c->train.epochs * run->steps, step);
+    return run->at.lr * sg_schedule_factor((sg_schedule)c->train.schedule, c->train.warmup,
+                                           c->train.epochs * run->group->steps, step);
 }
 
 /* Reduce on plateau: an epoch counts as better only by more than the relative threshold; after more than plateau_patience

@@ -1,4 +1,5 @@
-/* train_internal.h - the state of a training run, shared by the loop (train.c), its schedule and its files. */
+/* train_internal.h - the state of training, shared by the loop over batches (train.c), the steps of one run (train_step.c),
+ * several seeds (train_seeds.c), the schedule and the files. */
 #ifndef SG_TRAIN_INTERNAL_H
 #define SG_TRAIN_INTERNAL_H
 
@@ -6,7 +7,8 @@
 #include "models/plan_batch_internal.h"
 #include "runtime/runtime.h"
 
-enum { SGI_LOSSES = 3 }; /* bce, energy, nce */
+/* Losses: bce, energy, nce. Devices that run on by themselves are kept SGI_AHEAD batches busy before a loss is read. */
+enum { SGI_LOSSES = 3, SGI_AHEAD = 2 };
 
 /* Everything that a checkpoint must hold beside the store. Epochs count from 0 while training. */
 typedef struct sgi_progress {
@@ -19,25 +21,63 @@ typedef struct sgi_progress {
     double sums[SGI_LOSSES]; /* of the current epoch's steps */
 } sgi_progress;
 
+typedef struct sgi_group sgi_group;
+
+/* One seed. */
 typedef struct sgi_run {
+    sgi_group *group;
     const sg_config *config;
     const sg_train_config *c;
-    sg_training_data *d;
-    const sg_train_options *options;
-    sg_step_options step;
+    const char *folder; /* NULL for runs in memory */
     sg_store *store, *best_store;
     sg_dtype real;
     sg_session *session;
     sg_plan *plan;
     sg_predictor *predictor;
-    sg_batch *batch;
-    int64_t steps;        /* batches an epoch */
-    int64_t *order;       /* training rows in the epoch's order */
-    float *p, *y, *known; /* [largest part, labels] */
     sgi_progress at;
-    bool resumed;
-    char *best_path; /* run/model; NULL for runs in memory */
+    int64_t
+        sent; /* batches of the current epoch that were given to the device: at.step of them have been accounted for */
+    int64_t ahead;      /* how many more than that may be under way */
+    double rates[2];    /* that the store holds; NaN: unknown */
+    double epoch_start; /* clock; 0: not begun */
+    bool resumed, over; /* over: nothing more to train */
+    char *best_path;    /* folder/model */
+    sg_train_result result;
+    sg_error err; /* why a run of several left before its end; status SG_OK: it did not */
 } sgi_run;
+
+/* What runs side by side share: they see the same batches. */
+struct sgi_group {
+    const sg_train_config *c; /* settings; the seed is each run's own */
+    sg_training_data *d;
+    const sg_train_options *options;
+    sg_step_options step;
+    int64_t steps; /* batches an epoch */
+    sg_batch *batch;
+    int64_t *order;       /* training rows in the order of `order_epoch` */
+    int64_t order_epoch;  /* -1: none */
+    float *p, *y, *known; /* [largest part, labels] */
+    sgi_run *run;
+    int32_t n;
+};
+
+/* ---- train.c */
+/* Buffers, then store, session and plan of each run; `run` and `n` are given, their config, c and folder set. */
+sg_status sgi_group_open(sgi_group *group, const sg_config *config, sg_error *err);
+void sgi_group_close(sgi_group *group);
+/* Train until every run is over or the listener wants to stop. A failure is told; `alone` decides whether one run's divergence
+ * is one, or only takes that run out. */
+sg_status sgi_group_loop(sgi_group *group, bool alone, sg_error *err);
+
+/* ---- train_step.c */
+bool sgi_tell(sgi_run *run, sg_train_moment moment, const sg_metrics *validation, bool best);
+/* Give the group's batch to the device. */
+sg_status sgi_send(sgi_run *run, sg_error *err);
+/* Account for the losses of the oldest batch under way; false in *go_on if the listener wants to stop. */
+sg_status sgi_collect(sgi_run *run, bool *go_on, sg_error *err);
+sg_status sgi_end_epoch(sgi_run *run, bool *go_on, sg_error *err);
+/* Measure the best epoch and write what a finished run has. */
+sg_status sgi_finish(sgi_run *run, sg_error *err);
 
 /* ---- schedule.c */
 /* The rate of the task-net at a step, counted from 0 over all epochs. */
@@ -58,5 +98,10 @@ sg_status sgi_folder_restore_best(sgi_run *run, sg_error *err);
 sg_status sgi_folder_finish(sgi_run *run, const sg_train_result *result, sg_error *err);
 /* run.json: "running", "interrupted", "diverged", "failed" or "finished". */
 sg_status sgi_folder_status(sgi_run *run, const char *status, sg_error *err);
+bool sgi_folder_finished(const sgi_run *run); /* it has a metrics.json */
+/* The result of a finished run, from its metrics.json. */
+sg_status sgi_folder_result(const sgi_run *run, sg_train_result *result, sg_error *err);
+/* Write `text` to the file `name` of the folder, whole. */
+sg_status sgi_folder_write(const sgi_run *run, const char *name, const char *text, sg_error *err);
 
 #endif

@@ -58,6 +58,9 @@ const char *sg_module_describe(const char *name, char *out, size_t size);
  * of theirs (an index out of range) is reported here, by sg_plan_fetch, or by the next run. */
 sg_status sg_session_wait(sg_session *session, sg_error *err);
 
+/* Whether runs of the session's device return before their work is done, so that the host may prepare the next. */
+bool sg_session_runs_ahead(const sg_session *session);
+
 /* Compile the graph's results and effects at its present sizes. The graph may be freed or rebound afterwards.
  * Reports every node without a kernel at once. The store's entries are initialised by the caller
  * (sg_store_initialise). */

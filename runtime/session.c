@@ -200,3 +200,5 @@ sg_store *sg_session_store(sg_session *session) { return session->store; }
 int32_t sg_session_threads(const sg_session *session) { return session->threads; }
 
 const char *sg_session_describe(const sg_session *session) { return session->description; }
+
+bool sg_session_runs_ahead(const sg_session *session) { return session->apart != NULL; }

@@ -1,0 +1,181 @@
+/* train_step.c - what one run does: a batch through its compiled step, losses, validation, the best epoch. */
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "models/train_internal.h"
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static bool is_seal(const sgi_run *run) { return run->group->step.loss == SG_LOSS_SEAL_DYNAMIC; }
+
+/* ---- telling */
+
+bool sgi_tell(sgi_run *run, sg_train_moment moment, const sg_metrics *validation, bool best)
+{
+    const sgi_group *g = run->group;
+    if (!g->options->listener)
+        return true;
+    bool seal = is_seal(run);
+    double done = (double)(moment == SG_TRAIN_EPOCH ? g->steps : run->at.step);
+    sg_train_event e = {
+        .moment = moment,
+        .seed = run->c->seed,
+        .run = (int32_t)(run - g->run),
+        .runs = g->n,
+        .epoch = run->at.epoch + (moment != SG_TRAIN_EPOCH),
+        .step = run->at.step,
+        .epochs = g->c->train.epochs,
+        .steps = g->steps,
+        .bce = run->at.sums[0] / done,
+        .energy = seal ? run->at.sums[1] / done : NAN,
+        .nce = seal ? run->at.sums[2] / done : NAN,
+        .lr = sgi_schedule_rate(run, run->at.epoch * g->steps + (moment == SG_TRAIN_EPOCH ? 0 : run->at.step)),
+        .seconds = moment == SG_TRAIN_STARTED ? 0 : now() - run->epoch_start,
+        .validation = validation,
+        .best = best,
+        .resumed = run->resumed,
+        .task_parameters = sg_mlc_task_parameters(&g->step.task),
+        .energy_parameters = seal ? sg_mlc_score_parameters(&g->step.energy) : 0,
+        .features = g->step.task.inputs,
+        .labels = g->step.task.labels,
+        .device = sg_session_describe(run->session)};
+    memcpy(e.rows, g->d->split.count, sizeof e.rows);
+    return g->options->listener(g->options->user, &e);
+}
+
+/* ---- a batch */
+
+/* A rate that stays as it is costs nothing. */
+static sg_status set_rate(sgi_run *run, int which, double rate, sg_error *err)
+{
+    static const char *const names[] = {"task/lr", "energy/lr"};
+    if (rate == run->rates[which])
+        return SG_OK;
+    run->rates[which] = rate;
+    return sg_store_set(run->store, names[which], &rate, 1, err);
+}
+
+sg_status sgi_send(sgi_run *run, sg_error *err)
+{
+    const sgi_group *g = run->group;
+    if (run->epoch_start == 0)
+        run->epoch_start = now();
+    SG_TRY(sgi_feed_batch(run->plan, run->real, g->batch, err));
+    SG_TRY(set_rate(run, 0, sgi_schedule_rate(run, run->at.epoch * g->steps + run->sent), err));
+    if (is_seal(run))
+        SG_TRY(set_rate(run, 1, g->c->train.energy_lr, err));
+    SG_TRY(sg_plan_run(run->plan, err));
+    SG_TRY(sg_plan_post(run->plan, (int32_t)(run->sent % SG_POSTS), err));
+    run->sent++;
+    return SG_OK;
+}
+
+static sg_status diverged(const sgi_run *run, const char *name, float loss, sg_error *err)
+{
+    char kept[128] = "", seed[48] = "";
+    if (run->folder && run->at.epoch > 0)
+        snprintf(kept, sizeof kept, "; checkpoint.safetensors holds the end of epoch %lld", (long long)run->at.epoch);
+    if (run->group->n > 1)
+        snprintf(seed, sizeof seed, "seed %lld: ", (long long)run->c->seed);
+    return sg_fail(err, SG_E_DIVERGED, "%sloss '%s' is %f in epoch %lld, batch %lld: try a smaller learning rate%s",
+                   seed, name, (double)loss, (long long)run->at.epoch + 1, (long long)run->at.step + 1, kept);
+}
+
+sg_status sgi_collect(sgi_run *run, bool *go_on, sg_error *err)
+{
+    static const char *const names[SGI_LOSSES] = {"bce", "energy", "nce"};
+    int32_t slot = (int32_t)(run->at.step % SG_POSTS);
+    for (int k = 0; k < (is_seal(run) ? SGI_LOSSES : 1); k++) {
+        float loss;
+        SG_TRY(sgi_posted_floats(run->plan, run->real, slot, names[k], &loss, 1, err));
+        if (!isfinite(loss))
+            return diverged(run, names[k], loss, err);
+        run->at.sums[k] += (double)loss;
+    }
+    run->at.step++;
+    *go_on &= sgi_tell(run, SG_TRAIN_STEP, NULL, false);
+    return SG_OK;
+}
+
+/* ---- validation */
+
+static sg_status measure(sgi_run *run, sg_part part, bool ranking, sg_metrics *out, sg_error *err)
+{
+    sgi_group *g = run->group;
+    const int64_t *rows = g->d->split.rows[part];
+    int64_t n = g->d->split.count[part], L = g->step.task.labels;
+    float *known = g->d->data->unknown_indptr ? g->known : NULL, *thresholds = sg_calloc(L, sizeof *thresholds);
+    sg_status status = thresholds ? sg_predictor_run(run->predictor, g->d->data, rows, n, g->p, err)
+                                  : sg_fail(err, SG_E_MEMORY, "out of memory");
+    if (status == SG_OK) {
+        sg_dataset_gold(g->d->data, rows, n, g->y, known);
+        for (int64_t i = 0; i < L; i++)
+            thresholds[i] = (float)run->c->train.threshold;
+        status = sg_metrics_multilabel(out, g->p, g->y, known, n, L, thresholds, ranking, err);
+    }
+    sg_free(thresholds);
+    return status;
+}
+
+static sg_status keep_best(sgi_run *run, sg_error *err)
+{
+    if (run->folder)
+        return sgi_folder_model(run, err);
+    sg_store_free(run->best_store);
+    run->best_store = sg_store_copy(run->store, run->real);
+    return run->best_store ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
+}
+
+sg_status sgi_end_epoch(sgi_run *run, bool *go_on, sg_error *err)
+{
+    sg_metrics validation;
+    const char *name = run->c->train.metric;
+    SG_TRY(measure(run, SG_VALIDATION, strncmp(name, "map", 3) == 0, &validation, err));
+    const sg_metric *metric = sg_metrics_find(&validation, name);
+    bool best = sgi_schedule(&run->at, run->c, metric && metric->defined ? metric->value : 0);
+    if (best)
+        SG_TRY(keep_best(run, err));
+    if (run->folder)
+        SG_TRY(sgi_folder_log(run, &validation, now() - run->epoch_start, err));
+    *go_on &= sgi_tell(run, SG_TRAIN_EPOCH, &validation, best);
+    run->at.step = run->sent = 0;
+    run->epoch_start = 0;
+    memset(run->at.sums, 0, sizeof run->at.sums);
+    return run->folder ? sgi_folder_checkpoint(run, err) : SG_OK;
+}
+
+/* ---- the end */
+
+static sg_status restore_best(sgi_run *run, sg_error *err)
+{
+    if (run->folder)
+        return sgi_folder_restore_best(run, err);
+    for (int32_t i = 0; i < sg_store_count(run->store); i++) {
+        sg_entry *to = sg_store_at(run->store, i);
+        const sg_entry *from = sg_store_read(run->best_store, i);
+        size_t width = to->dtype == SG_I32 ? sizeof(int32_t) : sg_dtype_size(run->real);
+        memcpy(to->data, from->data, (size_t)sg_shape_count(&to->shape) * width);
+    }
+    return SG_OK;
+}
+
+sg_status sgi_finish(sgi_run *run, sg_error *err)
+{
+    sg_train_result *result = &run->result;
+    SG_TRY(restore_best(run, err));
+    SG_TRY(measure(run, SG_VALIDATION, true, &result->best, err));
+    if (run->group->d->split.count[SG_TEST])
+        SG_TRY(measure(run, SG_TEST, true, &result->test, err));
+    result->finished = true;
+    result->epoch = run->at.best_epoch;
+    if (run->folder)
+        return sgi_folder_finish(run, result, err);
+    result->store = run->store;
+    return SG_OK;
+}
