@@ -148,6 +148,13 @@ void sg_progress_end(sg_progress *progress);
 double sg_cli_clock(void);                                       /* seconds, monotonic */
 const char *sg_duration(double seconds, char *out, size_t size); /* "1h02m", "3m05s", "12.3s" */
 
+/* ---- training told as it goes on (train_watch.c); `user` of sg_watch_listen is the watch */
+typedef struct sg_watch sg_watch;
+sg_watch *sg_watch_new(const sg_cli *cli, const sg_config *config, sg_error *err); /* NULL on failure */
+bool sg_watch_listen(void *user, const sg_train_event *event);
+void sg_watch_end(sg_watch *watch); /* clears the progress bar */
+void sg_watch_free(sg_watch *watch);
+
 /* ---- signals (signals.c): the first SIGINT or SIGTERM asks to stop, the second ends at once */
 void sg_signals_install(void);
 int sg_signal_caught(void); /* its number, or 0 */

@@ -3,81 +3,10 @@
 #include "runtime/runtime.h"
 #include "serialize/serialize.h"
 
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* What the listener keeps between its calls. */
-typedef struct watcher {
-    const sg_cli *cli;
-    const sg_train_config *v;
-    sg_progress progress;
-    bool titled;
-    double best;
-} watcher;
-
-static void tell_start(watcher *w, const sg_train_event *e)
-{
-    char energy[64] = "";
-    if (e->energy_parameters > 0)
-        snprintf(energy, sizeof energy, "; loss-net %.3f M", 1e-6 * (double)e->energy_parameters);
-    sg_cli_log(w->cli, "data", "%lld training, %lld validation, %lld test rows; %lld features, %lld labels",
-               (long long)e->rows[SG_TRAIN], (long long)e->rows[SG_VALIDATION], (long long)e->rows[SG_TEST],
-               (long long)e->features, (long long)e->labels);
-    sg_cli_log(w->cli, "model", "task-net %.3f M parameters%s", 1e-6 * (double)e->task_parameters, energy);
-    sg_cli_log(w->cli, "device", "%s; seed %lld", e->device, (long long)w->v->seed);
-    if (e->resumed)
-        sg_cli_log(w->cli, "resume", "from epoch %lld, batch %lld", (long long)e->epoch, (long long)e->step + 1);
-    sg_progress_begin(&w->progress, w->cli, "batches", e->epochs * e->steps);
-}
-
-static double metric_of(const sg_metrics *metrics, const char *name)
-{
-    const sg_metric *metric = metrics ? sg_metrics_find(metrics, name) : NULL;
-    return metric && metric->defined ? metric->value : NAN;
-}
-
-static void tell_step(watcher *w, const sg_train_event *e)
-{
-    char text[96];
-    snprintf(text, sizeof text, "epoch %lld  bce %.4f  best %s %.4f", (long long)e->epoch, e->bce, w->v->train.metric,
-             w->best);
-    sg_progress_update(&w->progress, (e->epoch - 1) * e->steps + e->step, text);
-}
-
-static void tell_epoch(watcher *w, const sg_train_event *e)
-{
-    bool seal = w->v->loss.name == SG_LOSS_SEAL_DYNAMIC;
-    double value = metric_of(e->validation, w->v->train.metric);
-    char losses[64] = "";
-    if (e->best)
-        w->best = value;
-    if (!w->titled)
-        sg_progress_line(&w->progress, "%s   ep      bce%s  %13s  micro_f1  macro_f1        lr    s/ep%s",
-                         sg_paint(w->cli->color_err, SG_STYLE_BOLD), seal ? "   energy      nce" : "",
-                         w->v->train.metric, sg_paint(w->cli->color_err, SG_STYLE_RESET));
-    w->titled = true;
-    if (seal)
-        snprintf(losses, sizeof losses, " %8.4f %8.4f", e->energy, e->nce);
-    sg_progress_line(&w->progress, "%5lld %8.4f%s  %13.4f  %8.4f  %8.4f  %8.2e  %6.2f%s", (long long)e->epoch, e->bce,
-                     losses, value, metric_of(e->validation, "micro_f1"), metric_of(e->validation, "macro_f1"), e->lr,
-                     e->seconds, e->best ? " *" : "");
-}
-
-static bool listen(void *user, const sg_train_event *e)
-{
-    watcher *w = user;
-    if (e->moment == SG_TRAIN_STARTED)
-        tell_start(w, e);
-    else if (e->moment == SG_TRAIN_STEP)
-        tell_step(w, e);
-    else
-        tell_epoch(w, e);
-    return sg_signal_caught() == 0;
-}
-
-/* ---- the run folder: -o, the argument, or runs/RECIPE-seed-N */
+/* ---- the run folder: -o, the argument, or runs/RECIPE-seed-N, runs/RECIPE-N-seeds */
 
 static void default_folder(const sg_cli *cli, const sg_train_config *v, char *out, size_t size)
 {
@@ -95,7 +24,11 @@ static void default_folder(const sg_cli *cli, const sg_train_config *v, char *ou
         for (char *c = name; *c; c++)
             *c = *c == '/' ? '-' : *c;
     }
-    snprintf(out, size, "runs/%s-seed-%lld", name, (long long)v->seed);
+    if (v->seeds.count)
+        snprintf(out, size, "runs/%s-%lld-seeds", name,
+                 (long long)(v->seeds.count > 1 ? v->seeds.count : v->seeds.at[0]));
+    else
+        snprintf(out, size, "runs/%s-seed-%lld", name, (long long)v->seed);
 }
 
 static bool is_file(const char *folder, const char *name)
@@ -209,24 +142,134 @@ static int interrupted(const sg_cli *cli, const char *folder)
     return sg_cli_fail(cli, &err);
 }
 
-static int train(sg_cli *cli, const sg_config *config, sg_training_data *data, const char *folder)
+static json_t *parts_document(const sg_metrics *best, const sg_metrics *test)
+{
+    return json_pack("{s:o, s:o}", "best", sg_metrics_document(best), "test", sg_metrics_document(test));
+}
+
+static json_t *seeds_document(const char *folder, const sg_seeds_result *result)
+{
+    json_t *seeds = json_array();
+    for (int32_t i = 0; i < result->count; i++) {
+        const sg_seed_result *s = &result->seed[i];
+        char path[4200];
+        snprintf(path, sizeof path, "%s/seed-%lld", folder, (long long)s->seed);
+        json_t *seed = parts_document(&s->result.best, &s->result.test);
+        json_object_set_new(seed, "seed", json_integer(s->seed));
+        json_object_set_new(seed, "run", json_string(path));
+        json_object_set_new(seed, "epoch", json_integer(s->result.epoch));
+        json_array_append_new(seeds, seed);
+    }
+    return json_pack("{s:s, s:o, s:o, s:o}", "run", folder, "seeds", seeds, "mean",
+                     parts_document(&result->mean_best, &result->mean_test), "std",
+                     parts_document(&result->deviation_best, &result->deviation_test));
+}
+
+static void metric_cell(sg_table *table, const sg_metrics *metrics, const char *name)
+{
+    const sg_metric *metric = sg_metrics_find(metrics, name);
+    if (metric && metric->defined)
+        sg_table_cell(table, "%.4f", metric->value);
+    else
+        sg_table_cell(table, "-");
+}
+
+static void metric_cells(sg_table *table, const sg_metrics *best, const sg_metrics *test, const char *chosen)
+{
+    metric_cell(table, best, chosen);
+    metric_cell(table, test, "example_f1");
+    metric_cell(table, test, "micro_f1");
+    metric_cell(table, test, "macro_f1");
+    metric_cell(table, test, "map.example");
+}
+
+static void print_seeds(const sg_cli *cli, const sg_seeds_result *result, const char *chosen)
+{
+    char titles[160];
+    snprintf(titles, sizeof titles, "seed|>epoch|>validation %s|>test example_f1|>micro_f1|>macro_f1|>map.example",
+             chosen);
+    sg_table *table = sg_table_new(titles);
+    if (!table)
+        return;
+    for (int32_t i = 0; i < result->count; i++) {
+        const sg_seed_result *s = &result->seed[i];
+        if (!s->result.finished)
+            continue;
+        sg_table_cell(table, "%lld", (long long)s->seed);
+        sg_table_cell(table, "%lld", (long long)s->result.epoch);
+        metric_cells(table, &s->result.best, &s->result.test, chosen);
+    }
+    sg_table_cell(table, "mean");
+    sg_table_cell(table, " ");
+    metric_cells(table, &result->mean_best, &result->mean_test, chosen);
+    sg_table_cell(table, "deviation");
+    sg_table_cell(table, " ");
+    metric_cells(table, &result->deviation_best, &result->deviation_test, chosen);
+    sg_table_print(table, stdout, cli->color_out);
+    sg_table_free(table);
+}
+
+/* Conditions of --require are about the means. */
+static int report_seeds(const sg_cli *cli, const char *folder, const sg_seeds_result *result, const char *chosen)
+{
+    int code = sg_require_hold(cli, &result->mean_best, &result->mean_test);
+    if (cli->json)
+        return sg_cli_json(seeds_document(folder, result), code);
+    printf("run          %s\n", folder);
+    print_seeds(cli, result, chosen);
+    return code;
+}
+
+/* Seeds that are done are shown even if another one failed; with --json the error is the one document. */
+static int train_seeds(sg_cli *cli, const sg_config *config, sg_training_data *data, const sg_train_options *options)
+{
+    sg_error err;
+    sg_seeds_result result;
+    const char *chosen = sg_config_values(config)->train.metric;
+    sg_status status = sg_train_seeds(config, data, options, &result, &err);
+    sg_watch_end(options->user);
+    int code;
+    if (status == SG_OK && result.finished)
+        code = report_seeds(cli, options->folder, &result, chosen);
+    else if (status == SG_OK)
+        code = interrupted(cli, options->folder);
+    else
+        code = sg_cli_fail(cli, &err);
+    if (status == SG_E_DIVERGED && !cli->json && result.mean_best.count)
+        print_seeds(cli, &result, chosen);
+    sg_seeds_result_free(&result);
+    return code;
+}
+
+static int train_one(sg_cli *cli, const sg_config *config, sg_training_data *data, const sg_train_options *options)
 {
     sg_error err;
     sg_train_result result;
-    watcher w = {.cli = cli, .v = sg_config_values(config), .best = NAN};
+    sg_status status = sg_train(config, data, options, &result, &err);
+    sg_watch_end(options->user);
+    if (status != SG_OK)
+        return sg_cli_fail(cli, &err);
+    return result.finished ? report(cli, options->folder, &result) : interrupted(cli, options->folder);
+}
+
+static int train(sg_cli *cli, const sg_config *config, sg_training_data *data, const char *folder)
+{
+    const sg_train_config *v = sg_config_values(config);
+    sg_error err;
+    sg_watch *watch = sg_watch_new(cli, config, &err);
+    if (!watch)
+        return sg_cli_fail(cli, &err);
     sg_train_options options = {.size = sizeof options,
                                 .folder = folder,
                                 .force = sg_cli_has(cli, "force"),
-                                .listener = listen,
-                                .user = &w,
+                                .listener = sg_watch_listen,
+                                .user = watch,
                                 .argv = (const char *const *)cli->argv,
                                 .argc = cli->argc};
     sg_cli_notes(cli, data->data);
-    sg_status status = sg_train(config, data, &options, &result, &err);
-    sg_progress_end(&w.progress);
-    if (status != SG_OK)
-        return sg_cli_fail(cli, &err);
-    return result.finished ? report(cli, folder, &result) : interrupted(cli, folder);
+    int code = v->seeds.count ? train_seeds(cli, config, data, &options) : train_one(cli, config, data, &options);
+    sg_watch_free(watch);
+    return code;
 }
 
 static int run(sg_cli *cli)
@@ -254,11 +297,14 @@ const sg_verb sg_verb_train = {
     .name = "train",
     .arguments = "[RUN]",
     .summary = "train a model",
-    .description = "With a configuration, or with flags alone:\n"
-                   "  sealgraph train -c models/recipes/bibtex/cross-entropy.yml --data-dir DIR -o RUN\n"
-                   "  sealgraph train --task mlc --train a.arff.gz --labels-xml a.xml -o RUN\n"
-                   "The run folder defaults to runs/RECIPE-seed-N. The same command on an unfinished run goes on with\n"
-                   "it, and so does `sealgraph train --resume RUN`. Ctrl-C stops after the current step.",
+    .description =
+        "With a configuration, or with flags alone:\n"
+        "  sealgraph train -c models/recipes/bibtex/cross-entropy.yml --data-dir DIR -o RUN\n"
+        "  sealgraph train --task mlc --train a.arff.gz --labels-xml a.xml -o RUN\n"
+        "The run folder defaults to runs/RECIPE-seed-N. The same command on an unfinished run goes on with\n"
+        "it, and so does `sealgraph train --resume RUN`. Ctrl-C stops after the current step.\n"
+        "--seeds 10 (from --seed on) or --seeds 2,123,234 trains several seeds side by side, each in a folder\n"
+        "RUN/seed-N, and tells means and deviations; on a GPU they run at the same time.",
     .takes = SG_TAKES_CONFIG | SG_TAKES_OUTPUT | SG_TAKES_RUN | SG_TAKES_REQUIRE,
     .max_arguments = 1,
     .run = run,

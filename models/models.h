@@ -297,6 +297,7 @@ typedef enum sg_energy_method { SG_METHOD_NCE } sg_energy_method;
 #define SG_TOP_OPTIONS(X, S)                                                                                           \
     X(S, task, ENUM, "mlc", SG_TASK_NAMES, "task", "what is predicted: mlc is multi-label classification")             \
     X(S, seed, INT, "1", "[0, inf)", "seed", "seed of initialisation, dropout and sampling")                           \
+    X(S, seeds, INTS, "[]", "[0, inf)", "seeds", "several seeds side by side: a list, or one number N for seed ... seed+N-1") \
     X(S, threads, INT, "0", "[0, 4096]", "threads", "threads; 0 takes every core the process may use")                 \
     X(S, device, ENUM, "cpu", SG_DEVICE_NAMES, "device", "where to compute; cuda:1 is the second GPU, reference is float64 and slow") \
     X(S, precision, WORD, "f32", "f32|bf16", "precision", "bf16 rounds products and activations on cuda; weights and losses stay f32")
@@ -656,6 +657,36 @@ typedef struct sg_train_result {
  * is not finite. */
 sg_status sg_train(const sg_config *config, sg_training_data *data, const sg_train_options *options,
                    sg_train_result *result, sg_error *err);
+
+/* ---- several seeds of a recipe side by side: the same data in the same order, each seed with a store, a session and a plan of
+ * its own, so the bits of each are those that it has alone. On a GPU their work runs at the same time. */
+typedef struct sg_seed_result {
+    int64_t seed;
+    bool diverged; /* it left; its result is not finished */
+    sg_train_result result;
+} sg_seed_result;
+typedef struct sg_seeds_result {
+    bool finished; /* every seed is */
+    int32_t count;
+    sg_seed_result *seed;                                            /* [count] */
+    sg_metrics mean_best, mean_test, deviation_best, deviation_test; /* over finished seeds; see sg_metrics_spread */
+} sg_seeds_result;
+void sg_seeds_result_free(sg_seeds_result *result);
+
+/* The seeds of a configuration: key seeds as a list, or the N from seed on that its single number asks for; seed alone if it is
+ * empty. To be released with sg_free. SG_E_CONFIG if one is there twice or there are too many. */
+sg_status sg_config_seeds(const sg_config *config, int64_t **out, int32_t *count, sg_error *err);
+/* Train them. The run directory gets config.yml, run.json, a directory seed-N for each, which is what sg_train makes of that seed
+ * alone, and metrics.json at the end. Resumed and refused like a single run; seeds that are finished are not trained again. If
+ * a seed diverges the others go on, and SG_E_DIVERGED is the answer then. */
+sg_status sg_train_seeds(const sg_config *config, sg_training_data *data, const sg_train_options *options,
+                         sg_seeds_result *result, sg_error *err);
+/* Mean and sample standard deviation (undefined for one) of each metric over those of n results where it is defined: metrics in
+ * the order of the first; one that is undefined everywhere stays so. */
+void sg_metrics_spread(const sg_metrics *const *of, int32_t n, sg_metrics *mean, sg_metrics *deviation);
+/* {"seeds": [{"seed", "epoch", "best", "test"} ...], "mean": {"best", "test"}, "std": {...}} of the finished seeds, on several
+ * lines; to be released with sg_free. NULL if out of memory. */
+char *sg_seeds_json(const sg_seeds_result *result);
 
 /* Probabilities [n, labels] of the listed rows by a predictor of this step layout (evaluation mode). */
 typedef struct sg_predictor sg_predictor;

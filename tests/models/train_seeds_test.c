@@ -1,0 +1,350 @@
+/* Several seeds side by side: each has the bits that it has alone, on the cpu and on a device that runs ahead (tests/mirror); stopped
+ * ones go on; a seed that diverges does not stop the others; means and deviations. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "models/models.h"
+#include "serialize/serialize.h"
+#include "tests/support/graph_run.h"
+#include "tests/support/model_files.h"
+
+static const char recipe[] =
+    "threads: 1\n"
+    "data: {fractions: [0.6, 0.2, 0.2]}\n"
+    "model: {hidden: [12, 10], dropout: [0.2, 0]}\n"
+    "energy: {global: 6}\n"
+    "loss: {name: seal-dynamic, samples: 5, n_energy: 2, n_task: 2}\n"
+    "train: {epochs: 5, batch: 16, lr: 0.01, energy_lr: 0.01, plateau_patience: 0, patience: 2}\n";
+
+static char *base;
+
+/* ---- helpers */
+
+typedef struct settings {
+    const char *device, *seed, *seeds, *lr;
+} settings;
+
+static sg_config *configure(settings given)
+{
+    sg_config *config;
+    sg_error err = {0};
+    sg_setting sets[] = {{"--set", "device", given.device},
+                         {"--set", "seed", given.seed},
+                         {"--set", "seeds", given.seeds},
+                         {"--set", "train.lr", given.lr ? given.lr : "0.01"}};
+    sg_config_request request = {.file = "recipe", .text = recipe, .sets = sets, .n_sets = 4};
+    if (sg_config_load(&config, &request, &err) != SG_OK)
+        fail_msg("%s", err.text);
+    return config;
+}
+
+static sg_training_data *data_for(const sg_config *config)
+{
+    sg_generator g = {
+        .rows = 150, .features = 10, .groups = 3, .size = 3, .templates = 4, .noise = 0.2, .flip = 0.1, .seed = 5};
+    sg_dataset *generated;
+    sg_training_data *data;
+    sg_error err = {0};
+    if (sg_generate(&generated, &g, &err) != SG_OK || sg_training_data_take(&data, config, generated, &err) != SG_OK)
+        fail_msg("%s", err.text);
+    return data;
+}
+
+typedef struct ears {
+    int64_t stop_seed, stop_epoch, stop_step; /* stop there; epoch 0: never */
+    int64_t steps, epochs;                    /* heard */
+} ears;
+
+static bool listen(void *user, const sg_train_event *e)
+{
+    ears *heard = user;
+    heard->steps += e->moment == SG_TRAIN_STEP;
+    heard->epochs += e->moment == SG_TRAIN_EPOCH;
+    return !(e->moment == SG_TRAIN_STEP && e->seed == heard->stop_seed && e->epoch == heard->stop_epoch &&
+             e->step == heard->stop_step);
+}
+
+static sg_status train(settings given, const char *folder, bool force, ears *heard, sg_seeds_result *several,
+                       sg_train_result *one, sg_error *err)
+{
+    sg_config *config = configure(given);
+    sg_training_data *data = data_for(config);
+    ears unused = {0};
+    sg_train_options options = {
+        .size = sizeof options, .folder = folder, .force = force, .listener = listen, .user = heard ? heard : &unused};
+    sg_status status =
+        several ? sg_train_seeds(config, data, &options, several, err) : sg_train(config, data, &options, one, err);
+    sg_training_data_free(data);
+    sg_config_free(config);
+    return status;
+}
+
+static void good(sg_status status, const sg_error *err)
+{
+    if (status != SG_OK)
+        fail_msg("%s", err->text);
+}
+
+static char *text_of(const char *folder, const char *name)
+{
+    char *path = file_in(folder, name), *text;
+    size_t size;
+    sg_error err = {0};
+    good(sg_file_read(path, 1 << 26, &text, &size, &err), &err);
+    free(path);
+    return text;
+}
+
+static bool exists(const char *folder, const char *name)
+{
+    char *path = file_in(folder, name);
+    bool found = access(path, F_OK) == 0;
+    free(path);
+    return found;
+}
+
+static void same_runs(const char *a, const char *b)
+{
+    static const char *const names[] = {"metrics.json", "checkpoint.safetensors"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *x = file_in(a, names[i]), *y = file_in(b, names[i]), *text_x, *text_y;
+        size_t size_x, size_y;
+        sg_error err = {0};
+        good(sg_file_read(x, 1 << 26, &text_x, &size_x, &err), &err);
+        good(sg_file_read(y, 1 << 26, &text_y, &size_y, &err), &err);
+        assert_int_equal(size_x, size_y);
+        assert_memory_equal(text_x, text_y, size_x);
+        sg_free(text_x);
+        sg_free(text_y);
+        free(x);
+        free(y);
+    }
+    char *x = file_in(a, "model"), *y = file_in(b, "model");
+    assert_same_files(x, y);
+    free(x);
+    free(y);
+}
+
+/* The folder of seed N trained alone on the device, made once. */
+static char *alone(const char *device, int64_t seed)
+{
+    char name[64], number[24];
+    sg_train_result result;
+    sg_error err = {0};
+    snprintf(name, sizeof name, "%s-%lld", device, (long long)seed);
+    snprintf(number, sizeof number, "%lld", (long long)seed);
+    char *folder = file_in(base, name);
+    if (!exists(folder, "metrics.json"))
+        good(train((settings){device, number, "[]", NULL}, folder, false, NULL, NULL, &result, &err), &err);
+    return folder;
+}
+
+static void as_alone(const char *device, const char *folder, const sg_seeds_result *result)
+{
+    assert_true(result->finished);
+    for (int32_t i = 0; i < result->count; i++) {
+        char name[40];
+        snprintf(name, sizeof name, "seed-%lld", (long long)result->seed[i].seed);
+        char *here = file_in(folder, name), *there = alone(device, result->seed[i].seed);
+        same_runs(here, there);
+        free(here);
+        free(there);
+    }
+}
+
+/* ---- tests */
+
+static void bits_are_those_of_each_alone(void **state)
+{
+    (void)state;
+    static const char *const devices[] = {"cpu", "cuda"};
+    for (int d = 0; d < 2; d++) {
+        char name[32];
+        snprintf(name, sizeof name, "several-%s", devices[d]);
+        char *folder = file_in(base, name);
+        sg_seeds_result result;
+        sg_error err = {0};
+        ears heard = {0};
+        good(train((settings){devices[d], "4", "3", NULL}, folder, false, &heard, &result, NULL, &err), &err);
+        assert_int_equal(result.count, 3);
+        assert_int_equal(result.seed[2].seed, 6);
+        assert_int_equal(heard.steps, 6 * heard.epochs);
+        as_alone(devices[d], folder, &result);
+        assert_true(exists(folder, "metrics.json") && exists(folder, "config.yml"));
+        sg_seeds_result again;
+        assert_int_equal(train((settings){devices[d], "4", "3", NULL}, folder, false, NULL, &again, NULL, &err),
+                         SG_E_ARGUMENT);
+        assert_non_null(strstr(err.text, "--force"));
+        sg_seeds_result_free(&again);
+        sg_seeds_result_free(&result);
+        free(folder);
+    }
+}
+
+/* Stopped in the middle, one seed's last checkpoint thrown back by hand to before another's: they meet again. */
+static void stopped_seeds_go_on(void **state)
+{
+    (void)state;
+    static const char *const devices[] = {"cpu", "cuda"};
+    for (int d = 0; d < 2; d++) {
+        char name[32];
+        snprintf(name, sizeof name, "stopped-%s", devices[d]);
+        char *folder = file_in(base, name);
+        settings three = {devices[d], "4", "[6, 4, 5]", NULL};
+        static const int64_t stops[][3] = {{4, 1, 2}, {6, 2, 5}, {5, 3, 6}};
+        sg_seeds_result result;
+        sg_error err = {0};
+        for (size_t i = 0; i < 3; i++) {
+            ears heard = {.stop_seed = stops[i][0], .stop_epoch = stops[i][1], .stop_step = stops[i][2]};
+            good(train(three, folder, false, &heard, &result, NULL, &err), &err);
+            assert_false(result.finished);
+            assert_false(exists(folder, "metrics.json"));
+            sg_seeds_result_free(&result);
+            if (i == 1) {
+                char *checkpoint = file_in(folder, "seed-5/checkpoint.safetensors");
+                assert_int_equal(unlink(checkpoint), 0);
+                free(checkpoint);
+            }
+        }
+        good(train(three, folder, false, NULL, &result, NULL, &err), &err);
+        as_alone(devices[d], folder, &result);
+        sg_seeds_result_free(&result);
+        free(folder);
+    }
+}
+
+/* Each file of a finished group but the last: only the summary is made again. */
+static void finished_seeds_are_not_trained_again(void **state)
+{
+    (void)state;
+    char *folder = file_in(base, "several-cpu"), *path = file_in(folder, "metrics.json");
+    char *before = text_of(folder, "metrics.json");
+    sg_seeds_result result;
+    sg_error err = {0};
+    ears heard = {0};
+    assert_int_equal(unlink(path), 0);
+    good(train((settings){"cpu", "4", "3", NULL}, folder, false, &heard, &result, NULL, &err), &err);
+    assert_int_equal(heard.steps, 0);
+    assert_true(result.finished);
+    char *after = text_of(folder, "metrics.json");
+    assert_string_equal(before, after);
+    sg_free(before);
+    sg_free(after);
+    sg_seeds_result_free(&result);
+    free(path);
+    free(folder);
+}
+
+static void divergence_is_told(void **state)
+{
+    (void)state;
+    char *folder = file_in(base, "diverged");
+    sg_seeds_result result;
+    sg_error err = {0};
+    assert_int_equal(train((settings){"cuda", "1", "2", "1e30"}, folder, false, NULL, &result, NULL, &err),
+                     SG_E_DIVERGED);
+    assert_non_null(strstr(err.text, "seed 1: loss"));
+    assert_non_null(strstr(err.text, "batch"));
+    assert_false(result.finished);
+    assert_false(exists(folder, "metrics.json"));
+    char *run = text_of(folder, "seed-2/run.json");
+    assert_non_null(strstr(run, "\"status\": \"diverged\""));
+    sg_free(run);
+    sg_seeds_result_free(&result);
+    free(folder);
+}
+
+static void runs_in_memory(void **state)
+{
+    (void)state;
+    sg_seeds_result result;
+    sg_train_result one;
+    sg_error err = {0};
+    good(train((settings){"cpu", "4", "2", NULL}, NULL, false, NULL, &result, NULL, &err), &err);
+    good(train((settings){"cpu", "5", "[]", NULL}, NULL, false, NULL, NULL, &one, &err), &err);
+    const sg_store *a = result.seed[1].result.store, *b = one.store;
+    for (int32_t i = 0; i < sg_store_count(b); i++) {
+        const sg_entry *x = sg_store_read(a, i), *y = sg_store_read(b, i);
+        assert_memory_equal(x->data, y->data, (size_t)sg_shape_count(&x->shape) * 4);
+    }
+    sg_seeds_result_free(&result);
+    sg_store_free(one.store);
+}
+
+static void seeds_of_a_configuration(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *given;
+        int32_t count; /* 0: refused */
+        int64_t first, last;
+    } cases[] = {{"[]", 1, 8, 8}, {"3", 3, 8, 10},   {"[1]", 1, 8, 8},       {"[2, 123, 234]", 3, 2, 234},
+                 {"0", 0, 0, 0},  {"5000", 0, 0, 0}, {"[3, 1, 3]", 0, 0, 0}, {"7,0", 2, 7, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sg_config *config = configure((settings){"cpu", "8", cases[i].given, NULL});
+        int64_t *seed = NULL;
+        int32_t n = 0;
+        sg_error err = {0};
+        sg_status status = sg_config_seeds(config, &seed, &n, &err);
+        assert_int_equal(status, cases[i].count ? SG_OK : SG_E_CONFIG);
+        if (status == SG_OK) {
+            assert_int_equal(n, cases[i].count);
+            assert_int_equal(seed[0], cases[i].first);
+            assert_int_equal(seed[n - 1], cases[i].last);
+        }
+        sg_free(seed);
+        sg_config_free(config);
+    }
+}
+
+static void means_and_deviations(void **state)
+{
+    (void)state;
+    sg_metrics a = {2, {{"f", 1, true}, {"g", 5, true}}}, b = {2, {{"f", 2, true}, {"g", 0, false}}},
+               c = {2, {{"f", 4.5, true}, {"g", 0, false}}}, mean, deviation;
+    const sg_metrics *of[] = {&a, &b, &c};
+    sg_metrics_spread(of, 3, &mean, &deviation);
+    assert_true(mean.count == 2 && mean.metric[0].value == 2.5 && mean.metric[1].value == 5);
+    assert_true(fabs(deviation.metric[0].value - sqrt((2.25 + 0.25 + 4) / 2)) < 1e-15);
+    assert_false(deviation.metric[1].defined);
+    sg_metrics_spread(of, 0, &mean, &deviation);
+    assert_int_equal(mean.count, 0);
+}
+
+static int make_base(void **state)
+{
+    (void)state;
+    base = new_folder();
+    return base ? 0 : -1;
+}
+
+static int remove_base(void **state)
+{
+    (void)state;
+    sg_status status = sg_folder_remove(base, NULL);
+    free(base);
+    return status == SG_OK ? 0 : -1;
+}
+
+int main(void)
+{
+    setenv("SEALGRAPH_MODULE_PATH", SG_BINARY_DIR "/tests/mirror", 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bits_are_those_of_each_alone),
+        cmocka_unit_test(stopped_seeds_go_on),
+        cmocka_unit_test(finished_seeds_are_not_trained_again),
+        cmocka_unit_test(divergence_is_told),
+        cmocka_unit_test(runs_in_memory),
+        cmocka_unit_test(seeds_of_a_configuration),
+        cmocka_unit_test(means_and_deviations),
+    };
+    return cmocka_run_group_tests(tests, make_base, remove_base);
+}
