@@ -11,6 +11,7 @@ typedef struct sg_cuda_chain {
     char *source;
     int64_t count;  /* elements of the iteration space */
     int32_t pack;   /* elements that a thread takes at a time */
+    bool draws;     /* every thread has to find the addresses of draws first */
     int32_t *input; /* operands that are parameters */
     int32_t n_input;
     int32_t *alias;  /* by output, as in sg_kernel */

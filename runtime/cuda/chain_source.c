@@ -45,6 +45,12 @@ static bool among(const sg_op *op, const sg_op *const *list, size_t n)
 static bool has_both(const sg_op *op) { return among(op, both_steps, sizeof both_steps / sizeof *both_steps); }
 static bool has_real(const sg_op *op) { return among(op, real_steps, sizeof real_steps / sizeof *real_steps); }
 
+/* A function to the digits of bf16 alone takes much less time. */
+static bool has_low(const sg_op *op)
+{
+    return op == &sg_op_gelu || op == &sg_op_gelu_derivative || op == &sg_op_sigmoid || op == &sg_op_tanh;
+}
+
 /* The operand itself, seen in another shape. */
 static bool passes_on(const sg_op *op) { return op == &sg_op_stop_gradient || op == &sg_op_broadcast_like; }
 
@@ -339,6 +345,7 @@ static int32_t write_draw(writer *w, const unit *u)
         return unfit(w, u->op);
     int32_t words = w->slot[u->in[1]].input, at = result_slot(w, u);
     w->scattered[words] = true;
+    w->chain->draws = true;
     if (u->op == &sg_op_keyed_uniform)
         put(&w->setup, "    const sg_draw d%d = sg_draw_of_key(in%d);\n", (int)at, (int)parameter_of(w, words));
     else
@@ -380,6 +387,11 @@ static int32_t write_unit(writer *w, const unit *u)
         return write_draw(w, u);
     if (u->op == &sg_op_cast)
         return write_call(w, u, u->dtype == SG_I32 ? "to_int" : u->dtype == SG_BOOL ? "to_bool" : "to_float");
+    if (u->dtype == SG_BF16 && has_low(u->op)) {
+        char function[48];
+        snprintf(function, sizeof function, "low_%s", u->op->name);
+        return write_call(w, u, function);
+    }
     return has_both(u->op) || has_real(u->op) ? write_call(w, u, u->op->name) : unfit(w, u->op);
 }
 

@@ -146,7 +146,7 @@ static sg_status prepare_elements(sg_device *device, const sg_kernel_spec *spec,
                             .size = s.size,
                             .inner = s.inner,
                             .picks = spec->in_shape[1].dim[spec->attr[0].i],
-                            .bytes = sg_dtype_size(spec->in_dtype[0]) == 1,
+                            .element = (int32_t)sg_dtype_size(spec->in_dtype[0]),
                             .fault = device->fault_at,
                             .site = sg_cuda_site_of(device, spec)};
     *out = (sg_kernel){.name = spec->node->op->name,
@@ -192,13 +192,10 @@ static sg_status prepare_draw_key(sg_device *device, const sg_kernel_spec *spec,
 
 static bool supports_f32(const sg_kernel_spec *spec) { return spec->in_dtype[0] == SG_F32; }
 
-static bool supports_words(const sg_kernel_spec *spec)
-{
-    size_t size = sg_dtype_size(spec->in_dtype[0]);
-    return size == 4 || size == 1;
-}
+/* What only moves looks at the size of elements. */
+static bool supports_words(const sg_kernel_spec *spec) { return sg_dtype_size(spec->in_dtype[0]) <= 4; }
 
-const sg_cuda_kernel sg_cuda_index_kernels[] = {{&sg_op_gather, NULL, prepare_gather},
+const sg_cuda_kernel sg_cuda_index_kernels[] = {{&sg_op_gather, supports_words, prepare_gather},
                                                 {&sg_op_scatter_rows, supports_f32, prepare_scatter},
                                                 {&sg_op_segment_max, supports_f32, prepare_scatter},
                                                 {&sg_op_one_hot, NULL, prepare_one_hot},

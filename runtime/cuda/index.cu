@@ -54,6 +54,8 @@ extern "C" void sg_cuda_gather(const sg_cuda_index *s, const int32_t *index, con
         run_gather<uint4>(s, index, table, out, stream);
     else if (bits % 4 == 0)
         run_gather<uint32_t>(s, index, table, out, stream);
+    else if (bits % 2 == 0)
+        run_gather<uint16_t>(s, index, table, out, stream);
     else
         run_gather<uint8_t>(s, index, table, out, stream);
 }
@@ -156,9 +158,12 @@ extern "C" void sg_cuda_gather_elements(const sg_cuda_elements *e, const int32_t
                                         cudaStream_t stream)
 {
     unsigned blocks = sg_blocks(e->outer * e->picks * e->inner, SG_BLOCK);
-    if (e->bytes)
+    if (e->element == 1)
         SG_CUDA_LAUNCH(gather_elements<uint8_t>, blocks, SG_BLOCK, stream, *e, index, (const uint8_t *)in,
                        (uint8_t *)out);
+    else if (e->element == 2)
+        SG_CUDA_LAUNCH(gather_elements<uint16_t>, blocks, SG_BLOCK, stream, *e, index, (const uint16_t *)in,
+                       (uint16_t *)out);
     else
         SG_CUDA_LAUNCH(gather_elements<uint32_t>, blocks, SG_BLOCK, stream, *e, index, (const uint32_t *)in,
                        (uint32_t *)out);

@@ -22,7 +22,7 @@ typedef struct sg_cuda_index {
 /* x [outer, size, inner] with indices [outer, picks, inner] into its middle axis. */
 typedef struct sg_cuda_elements {
     int64_t outer, size, inner, picks;
-    bool bytes; /* elements of one byte, else of four */
+    int32_t element; /* bytes: 1, 2 or 4; 4 in scatter_elements */
     sg_cuda_fault *fault;
     int32_t site;
 } sg_cuda_elements;

@@ -29,12 +29,14 @@ extern "C" void sg_cuda_move(const sg_cuda_pieces *all, void *out, cudaStream_t 
         bits |= (uint64_t)(uintptr_t)p->in | (uint64_t)(p->run | p->from | p->from_step | p->to | p->to_step);
         most = p->outer * p->run > most ? p->outer * p->run : most;
     }
-    int64_t word = bits % 16 == 0 ? 16 : bits % 4 == 0 ? 4 : 1;
+    int64_t word = bits % 16 == 0 ? 16 : bits % 4 == 0 ? 4 : bits % 2 == 0 ? 2 : 1;
     dim3 blocks(sg_blocks(most / word, SG_BLOCK), (unsigned)all->count);
     if (word == 16)
         SG_CUDA_LAUNCH(move_pieces<uint4>, blocks, SG_BLOCK, stream, *all, (char *)out);
     else if (word == 4)
         SG_CUDA_LAUNCH(move_pieces<uint32_t>, blocks, SG_BLOCK, stream, *all, (char *)out);
+    else if (word == 2)
+        SG_CUDA_LAUNCH(move_pieces<uint16_t>, blocks, SG_BLOCK, stream, *all, (char *)out);
     else
         SG_CUDA_LAUNCH(move_pieces<uint8_t>, blocks, SG_BLOCK, stream, *all, (char *)out);
 }
@@ -107,6 +109,8 @@ extern "C" void sg_cuda_permute(const sg_cuda_transpose *t, const void *x, void 
         run<uint4>(t, x, y, stream);
     else if (t->element == 4)
         run<uint32_t>(t, x, y, stream);
+    else if (t->element == 2)
+        run<uint16_t>(t, x, y, stream);
     else
         run<uint8_t>(t, x, y, stream);
 }

@@ -21,7 +21,7 @@ typedef struct sg_cuda_pieces {
 
 /* Axes of y with their sizes, and their strides in x and y, in elements; axes that move together are merged. */
 typedef struct sg_cuda_transpose {
-    int32_t element;    /* bytes: 1, 4 or 16 */
+    int32_t element;    /* bytes: 1, 2, 4 or 16 */
     int32_t rank, fast; /* fast: the axis of y that is contiguous in x */
     int64_t dim[SG_CUDA_TRANSPOSE_RANK], from[SG_CUDA_TRANSPOSE_RANK], to[SG_CUDA_TRANSPOSE_RANK];
     int64_t outer; /* positions of all axes but `fast` and the last */

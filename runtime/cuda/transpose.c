@@ -84,7 +84,7 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
 static bool supports(const sg_kernel_spec *spec)
 {
     size_t element = sg_dtype_size(spec->in_dtype[0]);
-    return element == 4 || element == 1;
+    return element == 4 || element == 2 || element == 1;
 }
 
 const sg_cuda_kernel sg_cuda_transpose_kernels[] = {{&sg_op_transpose, supports, prepare}, {0}};
