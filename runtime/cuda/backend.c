@@ -1,4 +1,4 @@
-/* backend.c - a GPU as a device: opening, the way from a node to its kernel, and failures found by kernels. */
+/* backend.c - a GPU as a device: opening, and the way from a node to its kernel. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,17 +68,6 @@ static sg_status describe_device(sg_device *d, sg_error *err)
     return SG_OK;
 }
 
-static sg_status make_fault(sg_device *d, sg_error *err)
-{
-    d->site = sg_calloc(SG_CUDA_MOST_SITES, sizeof *d->site);
-    if (!d->site)
-        return sg_fail(err, SG_E_MEMORY, "out of memory opening the cuda backend");
-    SG_TRY(sg_cuda_check(cudaHostAlloc((void **)&d->fault, sizeof *d->fault, cudaHostAllocMapped), "page-locked memory",
-                         err));
-    *d->fault = (sg_cuda_fault){.site = -1};
-    return sg_cuda_check(cudaHostGetDevicePointer((void **)&d->fault_at, d->fault, 0), "page-locked memory", err);
-}
-
 static sg_status open_parts(sg_device *d, const char *spec, sg_error *err)
 {
     SG_TRY(read_index(spec, &d->index, err));
@@ -86,7 +75,7 @@ static sg_status open_parts(sg_device *d, const char *spec, sg_error *err)
     SG_TRY(describe_device(d, err));
     SG_TRY(sg_cuda_check(cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "stream", err));
     SG_TRY(sg_cuda_check(cudaEventCreateWithFlags(&d->uploaded, cudaEventDisableTiming), "event", err));
-    SG_TRY(make_fault(d, err));
+    SG_TRY(sg_cuda_fault_open(d, err));
     cublasStatus_t code = cublasLtCreate(&d->blas);
     if (code != CUBLAS_STATUS_SUCCESS)
         return sg_fail(err, SG_E_DEVICE, "cuBLASLt: opening: %s", cublasLtGetStatusString(code));
@@ -100,13 +89,11 @@ static void cuda_close(sg_device *d)
     sg_cuda_cudnn_close(d);
     if (d->blas)
         cublasLtDestroy(d->blas);
-    if (d->fault)
-        cudaFreeHost(d->fault);
+    sg_cuda_fault_close(d);
     if (d->uploaded)
         cudaEventDestroy(d->uploaded);
     if (d->stream)
         cudaStreamDestroy(d->stream);
-    sg_free(d->site);
     sg_free(d);
 }
 
@@ -146,31 +133,6 @@ static sg_status cuda_prepare(sg_device *d, const sg_kernel_spec *spec, sg_kerne
                        spec->node->op->name);
     memset(out, 0, sizeof *out);
     return kernel->prepare(d, spec, out, err);
-}
-
-/* ---- failures */
-
-int32_t sg_cuda_site_of(sg_device *d, const sg_kernel_spec *spec)
-{
-    int32_t at = d->n_sites < SG_CUDA_MOST_SITES ? d->n_sites++ : SG_CUDA_MOST_SITES - 1;
-    snprintf(d->site[at].text, sizeof d->site[at].text, "'%s' (%s)", spec->node->name, spec->node->op->name);
-    return at;
-}
-
-sg_status sg_cuda_take_fault(sg_device *d, sg_error *err)
-{
-    sg_cuda_fault fault = *(volatile sg_cuda_fault *)d->fault;
-    if (fault.site < 0)
-        return SG_OK;
-    *d->fault = (sg_cuda_fault){.site = -1};
-    const char *node = fault.site < d->n_sites ? d->site[fault.site].text : "a kernel";
-    if (fault.code == SG_CUDA_INDEX_RANGE)
-        return sg_fail(err, SG_E_ARGUMENT, "%s: index %lld is out of range: indices are in [0, %lld)", node,
-                       fault.value, fault.limit);
-    if (fault.code == SG_CUDA_CSR_POINTERS)
-        return sg_fail(err, SG_E_ARGUMENT, "%s: row pointer %lld decreases or leaves [0, %lld]", node, fault.value,
-                       fault.limit);
-    return sg_fail(err, SG_E_DEVICE, "%s failed with code %d (%lld, %lld)", node, fault.code, fault.value, fault.limit);
 }
 
 /* ---- the module */

@@ -13,12 +13,7 @@
 #include "runtime/backend_internal.h"
 #include "runtime/cuda/fault_internal.h"
 
-enum { SG_CUDA_MOST_SITES = 4096 };
-
-/* A node that can fail, to name it when it does. */
-typedef struct sg_cuda_site {
-    char text[160];
-} sg_cuda_site;
+typedef struct sg_cuda_site sg_cuda_site;
 
 struct sg_device {
     int32_t index;
@@ -27,13 +22,13 @@ struct sg_device {
     cudaStream_t stream;
     cudaEvent_t uploaded; /* after the latest copy to the device */
     cublasLtHandle_t blas;
-    struct cudnnContext *dnn;        /* opened by the first convolution */
-    bool tf32;                       /* products of f32 may round their operands to TF32: only when asked for */
-    struct sg_cuda_capture *capture; /* the recording under way (record.c) */
-    sg_cuda_fault *fault;            /* page-locked memory of the host that kernels can write */
-    sg_cuda_fault *fault_at;         /* the same, as kernels see it */
-    sg_cuda_site *site;
-    int32_t n_sites;
+    struct cudnnContext *dnn;         /* opened by the first convolution */
+    bool tf32;                        /* products of f32 may round their operands to TF32: only when asked for */
+    struct sg_cuda_capture *capture;  /* the recording under way (record.c) */
+    sg_cuda_fault *fault_at;          /* in memory of the device */
+    volatile int *raised, *raised_at; /* a word of the host, and the same as kernels see it */
+    sg_cuda_site *site;               /* 1 .. n_sites */
+    int32_t n_sites, site_capacity;
     char text[512];
 };
 
@@ -50,6 +45,8 @@ const sg_cuda_kernel *sg_cuda_find(const sg_kernel_spec *spec);
 
 /* For prepare of a kernel that can fail: the number by which it names its node in sg_cuda_raise. */
 int32_t sg_cuda_site_of(sg_device *device, const sg_kernel_spec *spec);
+/* For products with sparse rows: what to call their arrays. The texts must be constants. */
+void sg_cuda_site_arrays(sg_device *device, int32_t site, const char *pointers, const char *index);
 
 /* SG_E_DEVICE with CUDA's text, unless `code` is success. */
 sg_status sg_cuda_check(cudaError_t code, const char *what, sg_error *err);

@@ -3,13 +3,14 @@
 #include "runtime/cuda/index_internal.h"
 #include "runtime/cuda/rules.cuh"
 
-/* Is `i` in [0, limit)? If not, the fault is raised. */
-__device__ static inline bool in_range(int32_t i, int64_t limit, sg_cuda_fault *fault, int32_t site, bool raise)
+/* Is `i`, at a position, in [0, limit)? If not, the fault is raised. */
+__device__ static inline bool in_range(int32_t i, int64_t position, int64_t limit, sg_cuda_fault *fault, int32_t site,
+                                       bool raise)
 {
     if (i >= 0 && i < limit)
         return true;
     if (raise)
-        sg_cuda_raise(fault, site, SG_CUDA_INDEX_RANGE, i, limit);
+        sg_cuda_raise_at(fault, site, SG_CUDA_INDEX_RANGE, position, i, 0, limit);
     return false;
 }
 
@@ -18,7 +19,7 @@ __device__ static inline bool in_range(int32_t i, int64_t limit, sg_cuda_fault *
 __global__ void check_indices(sg_cuda_index s, const int32_t *index)
 {
     for (int64_t i = sg_first(); i < s.count; i += sg_stride())
-        in_range(index[i], s.rows, s.fault, s.site, true);
+        in_range(index[i], i, s.rows, s.fault, s.site, true);
 }
 
 extern "C" void sg_cuda_check_indices(const sg_cuda_index *s, const int32_t *index, cudaStream_t stream)
@@ -32,7 +33,7 @@ template <class T> __global__ void gather(sg_cuda_index s, int64_t words, const 
         int64_t i, word = sg_divide(t, words, &i);
         int32_t row = index[i];
         T value = {};
-        if (in_range(row, s.rows, s.fault, s.site, word == 0))
+        if (in_range(row, i, s.rows, s.fault, s.site, word == 0))
             value = table[row * words + word];
         out[t] = value;
     }
@@ -64,7 +65,7 @@ __global__ void one_hot(sg_cuda_index s, const int32_t *index, float *out)
 {
     for (int64_t t = sg_first(); t < s.count * s.rows; t += sg_stride()) {
         int64_t i, c = sg_divide(t, s.rows, &i);
-        in_range(index[i], s.rows, s.fault, s.site, c == 0);
+        in_range(index[i], i, s.rows, s.fault, s.site, c == 0);
         out[t] = index[i] == c ? 1.0f : 0.0f;
     }
 }
@@ -148,7 +149,7 @@ template <class T> __global__ void gather_elements(sg_cuda_elements e, const int
     for (int64_t t = sg_first(); t < count; t += sg_stride()) {
         int64_t o, rest, within = sg_divide(t, slab, &o), column = sg_divide(within, e.inner, &rest);
         T value = {};
-        if (in_range(index[t], e.size, e.fault, e.site, true))
+        if (in_range(index[t], t, e.size, e.fault, e.site, true))
             value = in[(o * e.size + index[t]) * e.inner + column];
         out[t] = value;
     }
@@ -178,7 +179,7 @@ __global__ void scatter_few(sg_cuda_elements e, const int32_t *index, const floa
         float sum = 0;
         for (int64_t k = 0; k < e.picks; k++) {
             int64_t from = (o * e.picks + k) * e.inner + column;
-            if (!in_range(index[from], e.size, e.fault, e.site, place == 0))
+            if (!in_range(index[from], from, e.size, e.fault, e.site, place == 0))
                 continue;
             if (index[from] == place)
                 sum += in[from];
@@ -199,7 +200,7 @@ __global__ void scatter_many(sg_cuda_elements e, const int32_t *index, const flo
             int64_t k = first + lane, from = (o * e.picks + k) * e.inner + column;
             int32_t target = k < e.picks ? index[from] : -1;
             float value = k < e.picks ? in[from] : 0, sum = 0;
-            bool good = k < e.picks && in_range(target, e.size, e.fault, e.site, true);
+            bool good = k < e.picks && in_range(target, from, e.size, e.fault, e.site, true);
             target = good ? target : -1;
             int owner = -1;
             for (int other = 0; other < SG_WARP; other++) {

@@ -1,4 +1,4 @@
-/* memory_internal.h - memory of the device and transfers (memory.c), and recorded runs (record.c). */
+/* memory_internal.h - memory of the device and transfers (memory.c), recorded runs (record.c), failures of kernels (fault.c). */
 #ifndef SG_CUDA_MEMORY_INTERNAL_H
 #define SG_CUDA_MEMORY_INTERNAL_H
 
@@ -12,7 +12,9 @@ sg_status sg_cuda_record(sg_device *device, sg_status (*body)(void *user, sg_err
 sg_status sg_cuda_part(sg_device *device, const int32_t *on, int32_t n, sg_error *err);
 sg_status sg_cuda_replay(sg_device *device, void *recording, sg_error *err);
 void sg_cuda_forget(sg_device *device, void *recording);
-/* Report and clear what a kernel has found (backend.c). Call it when the stream is idle. */
+sg_status sg_cuda_fault_open(sg_device *device, sg_error *err);
+void sg_cuda_fault_close(sg_device *device);
+/* Report and clear what a kernel has found; waits for the stream if there is something. */
 sg_status sg_cuda_take_fault(sg_device *device, sg_error *err);
 
 #endif

@@ -16,7 +16,7 @@ __device__ static inline int32_t key_of(const sg_cuda_index &s, const int32_t *i
     if (key >= 0 && key < s.rows)
         return key;
     if (raise)
-        sg_cuda_raise(s.fault, s.site, SG_CUDA_INDEX_RANGE, key, s.rows);
+        sg_cuda_raise_at(s.fault, s.site, SG_CUDA_INDEX_RANGE, i, key, 0, s.rows);
     return (int32_t)s.rows;
 }
 

@@ -43,7 +43,7 @@ __global__ void viterbi(sg_cuda_viterbi v, const float *emissions, const float *
         int64_t n = lengths ? lengths[b] : v.steps;
         if (n < 0 || n > v.steps) {
             if (threadIdx.x == 0)
-                sg_cuda_raise(v.fault, v.site, SG_CUDA_INDEX_RANGE, n, v.steps + 1);
+                sg_cuda_raise_at(v.fault, v.site, SG_CUDA_INDEX_RANGE, b, (int)n, 0, v.steps + 1);
             n = 0;
         }
         int32_t *path = paths + b * v.steps;
