@@ -1,6 +1,7 @@
 /* mirror_backend.c - a module that takes the place of the CUDA module in tests: the cpu backend behind a wall. Its memory is one
  * mapping that cannot be touched except by its own transfers and launches (the host meets a segmentation fault), and launches check
- * that they are given no other memory. Transfers are counted. */
+ * that they are given no other memory. Transfers are counted. Work can be put off until somebody waits for it, as a slow device does,
+ * and each allocation can be made to fail. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -103,6 +104,93 @@ static sg_status begin_part(sg_device *device, const int32_t *on, int32_t n, sg_
     return SG_OK;
 }
 
+/* ---- work put off */
+
+typedef struct task {
+    enum { TASK_WORK, TASK_FILL, TASK_REPLAY } kind;
+    work work; /* a transfer, a copy, a launch; `to` and `bytes` of a fill */
+    int byte;
+    recording *recording;
+} task;
+
+static task *queue;
+static int64_t queue_at, queue_end, queue_capacity; /* numbers of tasks; queue[0] is number queue_at */
+static sg_error failure;                            /* of a task, for the next wait */
+
+static sg_status replay_now(recording *r, sg_error *err);
+
+static void do_work(const work *w, sg_error *err)
+{
+    if (w->kernel) {
+        launch_now(w->kernel, &w->launch, err);
+        return;
+    }
+    wall(true);
+    memmove(w->to, w->from, w->bytes);
+    wall(false);
+}
+
+static sg_status perform(const task *t, sg_error *err)
+{
+    sg_error here = {0};
+    if (t->kind == TASK_WORK)
+        do_work(&t->work, &here);
+    else if (t->kind == TASK_REPLAY)
+        replay_now(t->recording, &here);
+    else {
+        wall(true);
+        memset(t->work.to, t->byte, t->work.bytes);
+        wall(false);
+    }
+    if (err && here.status != SG_OK)
+        *err = here;
+    return here.status;
+}
+
+static sg_status enqueue(task t, sg_error *err)
+{
+    if (!mirror_count.late)
+        return perform(&t, err);
+    if (queue_end - queue_at == queue_capacity) {
+        int64_t more = queue_capacity ? 2 * queue_capacity : 64;
+        task *wider = sg_realloc(queue, (size_t)more * sizeof *wider);
+        if (!wider)
+            return sg_fail(err, SG_E_MEMORY, "out of memory");
+        queue = wider;
+        queue_capacity = more;
+    }
+    queue[queue_end++ - queue_at] = t;
+    return SG_OK;
+}
+
+/* Do all tasks with numbers below `end`. */
+static void drain(int64_t end)
+{
+    int64_t n = end - queue_at;
+    if (n <= 0)
+        return;
+    for (int64_t i = 0; i < n; i++) {
+        sg_error err = {0};
+        if (perform(&queue[i], &err) != SG_OK && failure.status == SG_OK)
+            failure = err;
+    }
+    memmove(queue, queue + n, (size_t)(queue_end - end) * sizeof *queue);
+    queue_at = end;
+}
+
+static sg_status wait_for(int64_t end, sg_error *err)
+{
+    drain(end);
+    sg_status status = failure.status;
+    if (err && status != SG_OK)
+        *err = failure;
+    failure.status = SG_OK;
+    return status;
+}
+
+/* May this allocation succeed? */
+static bool may_allocate(void) { return ++mirror_count.allocations != mirror_count.fail_at; }
+
 /* ---- preparing kernels */
 
 static bool launch(const sg_launch *l, sg_error *err)
@@ -115,12 +203,14 @@ static bool launch(const sg_launch *l, sg_error *err)
         must_be_inside(l->out[i], k->op);
     if (k->inner.workspace)
         must_be_inside(l->workspace, k->op);
-    return record_work((work){.kernel = k, .launch = *l}) || launch_now(k, l, err);
+    work w = {.kernel = k, .launch = *l};
+    return record_work(w) || enqueue((task){.kind = TASK_WORK, .work = w}, err) == SG_OK;
 }
 
 static void release_kernel(void *state)
 {
     kernel *k = state;
+    drain(queue_end);
     if (k->inner.release)
         k->inner.release(k->inner.state);
     sg_free(k);
@@ -163,8 +253,13 @@ static sg_status open_device(const char *spec, int32_t threads, sg_device **out,
 
 static void close_device(sg_device *device)
 {
-    if (--sessions == 0)
+    drain(queue_end);
+    if (--sessions == 0) {
         taken = 0;
+        sg_free(queue);
+        queue = NULL;
+        queue_capacity = 0;
+    }
     sg_backend_cpu()->close(device);
 }
 
@@ -184,7 +279,7 @@ static size_t available(sg_device *device)
 static void *allocate(sg_device *device, size_t bytes)
 {
     bytes = (bytes + SG_ALIGN) / SG_ALIGN * SG_ALIGN;
-    if (bytes > available(device))
+    if (bytes > available(device) || !may_allocate())
         return NULL;
     taken += bytes;
     return space + taken - bytes;
@@ -194,91 +289,91 @@ static void *allocate(sg_device *device, size_t bytes)
 static void release(sg_device *device, void *memory)
 {
     (void)device;
+    drain(queue_end);
     must_be_inside(memory, "release");
 }
 
 static void *allocate_host(sg_device *device, size_t bytes)
 {
     (void)device;
-    return malloc(bytes);
+    return may_allocate() ? malloc(bytes) : NULL;
 }
 
 static void release_host(sg_device *device, void *memory)
 {
     (void)device;
+    drain(queue_end);
     free(memory);
 }
 
 /* ---- transfers */
 
-static sg_status move(void *to, const void *from, size_t bytes)
+static sg_status transfer(void *to, const void *from, size_t bytes, sg_error *err)
 {
-    wall(true);
-    memmove(to, from, bytes);
-    wall(false);
-    return SG_OK;
+    return enqueue((task){.kind = TASK_WORK, .work = {.to = to, .from = from, .bytes = bytes}}, err);
 }
 
 static sg_status upload(sg_device *device, void *to, const void *from, size_t bytes, sg_error *err)
 {
-    (void)device, (void)err;
+    (void)device;
     must_be_inside(to, "upload");
     mirror_count.uploads++;
-    return move(to, from, bytes);
+    return transfer(to, from, bytes, err);
 }
 
 static sg_status download(sg_device *device, void *to, const void *from, size_t bytes, sg_error *err)
 {
-    (void)device, (void)err;
+    (void)device;
     must_be_inside(from, "download");
     mirror_count.downloads++;
-    return move(to, from, bytes);
+    return transfer(to, from, bytes, err);
 }
 
 static sg_status copy(sg_device *device, void *to, const void *from, size_t bytes, sg_error *err)
 {
-    (void)device, (void)err;
+    (void)device;
     must_be_inside(to, "copy");
     must_be_inside(from, "copy");
-    return record_work((work){.to = to, .from = from, .bytes = bytes}) ? SG_OK : move(to, from, bytes);
+    return record_work((work){.to = to, .from = from, .bytes = bytes}) ? SG_OK : transfer(to, from, bytes, err);
 }
 
 static sg_status fill(sg_device *device, void *to, int byte, size_t bytes, sg_error *err)
 {
-    (void)device, (void)err;
+    (void)device;
     must_be_inside(to, "fill");
-    wall(true);
-    memset(to, byte, bytes);
-    wall(false);
-    return SG_OK;
+    return enqueue((task){.kind = TASK_FILL, .work = {.to = to, .bytes = bytes}, .byte = byte}, err);
 }
 
 static sg_status wait_uploads(sg_device *device, sg_error *err)
 {
-    (void)device, (void)err;
-    return SG_OK;
+    (void)device;
+    return wait_for(queue_end, err);
 }
 
-/* Everything is done as soon as it is enqueued, so a mark only counts. */
+/* The number of the task that was to come when it was set; -1: never set. */
 static sg_status make_mark(sg_device *device, void **mark, sg_error *err)
 {
     (void)device;
-    *mark = sg_calloc(1, sizeof(bool));
-    return *mark ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
+    int64_t *number = may_allocate() ? sg_alloc(sizeof *number) : NULL;
+    if (!number)
+        return sg_fail(err, SG_E_MEMORY, "out of memory for a mark");
+    *number = -1;
+    *mark = number;
+    return SG_OK;
 }
 
 static sg_status set_mark(sg_device *device, void *mark, sg_error *err)
 {
     (void)device, (void)err;
-    *(bool *)mark = true;
+    *(int64_t *)mark = queue_end;
     return SG_OK;
 }
 
 static sg_status wait_mark(sg_device *device, void *mark, sg_error *err)
 {
-    (void)device, (void)err;
-    mirror_count.mark_waits += *(bool *)mark;
-    return SG_OK;
+    (void)device;
+    mirror_count.mark_waits++;
+    return wait_for(*(int64_t *)mark, err);
 }
 
 static void free_mark(sg_device *device, void *mark)
@@ -289,9 +384,9 @@ static void free_mark(sg_device *device, void *mark)
 
 static sg_status wait_all(sg_device *device, sg_error *err)
 {
-    (void)device, (void)err;
+    (void)device;
     mirror_count.waits++;
-    return SG_OK;
+    return wait_for(queue_end, err);
 }
 
 static void *stream(sg_device *device)
@@ -303,6 +398,7 @@ static void *stream(sg_device *device)
 static void forget(sg_device *device, void *recorded)
 {
     (void)device;
+    drain(queue_end);
     recording *r = recorded;
     sg_free(r->work);
     sg_free(r->part);
@@ -314,9 +410,9 @@ static void forget(sg_device *device, void *recorded)
 static sg_status record(sg_device *device, sg_status (*body)(void *user, sg_error *err), void *user, void **out,
                         sg_error *err)
 {
-    recording *r = sg_calloc(1, sizeof *r);
+    recording *r = may_allocate() ? sg_calloc(1, sizeof *r) : NULL;
     if (!r)
-        return sg_fail(err, SG_E_MEMORY, "out of memory");
+        return sg_fail(err, SG_E_MEMORY, "out of memory for a recording");
     r->work = sg_calloc(MOST_WORKS, sizeof *r->work);
     r->part = sg_calloc(MOST_WORKS, sizeof *r->part);
     r->waits = sg_calloc(MOST_WAITS, sizeof *r->waits);
@@ -347,11 +443,8 @@ static bool is_ready(const recording *r, const part *p)
 static sg_status do_part(const recording *r, const part *p, sg_error *err)
 {
     for (int32_t i = p->first; i < p->end; i++) {
-        const work *w = &r->work[i];
-        if (!w->kernel)
-            move(w->to, w->from, w->bytes);
-        else if (!launch_now(w->kernel, &w->launch, err))
-            return err->status ? err->status : SG_E_DEVICE;
+        do_work(&r->work[i], err);
+        SG_TRY(err->status);
     }
     return SG_OK;
 }
@@ -370,11 +463,8 @@ static int32_t next_part(recording *r)
     return chosen;
 }
 
-static sg_status replay(sg_device *device, void *recorded, sg_error *err)
+static sg_status replay_now(recording *r, sg_error *err)
 {
-    (void)device;
-    recording *r = recorded;
-    mirror_count.replays++;
     memset(r->done, 0, (size_t)r->n_parts * sizeof *r->done);
     for (int32_t i = 0; i < r->n_parts; i++) {
         int32_t k = next_part(r);
@@ -386,6 +476,13 @@ static sg_status replay(sg_device *device, void *recorded, sg_error *err)
         r->done[k] = true;
     }
     return SG_OK;
+}
+
+static sg_status replay(sg_device *device, void *recorded, sg_error *err)
+{
+    (void)device;
+    mirror_count.replays++;
+    return enqueue((task){.kind = TASK_REPLAY, .recording = recorded}, err);
 }
 
 static const sg_apart apart = {

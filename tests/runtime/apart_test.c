@@ -1,5 +1,6 @@
 /* Sessions on a device whose memory is not the host's: values, what travels and when, store entries between sessions. The device is
- * tests/mirror, loaded as the CUDA module is: the cpu backend behind a wall, so results equal the cpu's bit for bit. */
+ * tests/mirror, loaded as the CUDA module is: the cpu backend behind a wall, so results equal the cpu's bit for bit. Everything is
+ * tried twice: with a device that does its work at once, and with one that does nothing before somebody waits for it. */
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -367,6 +368,54 @@ static void test_out_of_memory(void **state)
     close_step(&a, true);
 }
 
+/* Everything a plan does, up to the first failure; nothing is left behind. */
+static sg_status whole_life(sg_error *err)
+{
+    sg_store *store = sg_store_new(SG_F32);
+    step s = {.store = store};
+    double w[COLUMNS * 2];
+    sg_session_options options = {.size = sizeof options, .backend = "cuda", .threads = 1};
+    build(&s);
+    sg_store_initialise(s.store, 3);
+    sg_status status = sg_session_new(&s.session, s.store, &options, err);
+    if (status == SG_OK)
+        status = sg_plan_new(&s.plan, s.session, s.graph, err);
+    for (int turn = 0; turn < 4 && status == SG_OK; turn++) {
+        feed(&s, turn);
+        status = sg_plan_run(s.plan, err);
+        if (status == SG_OK)
+            status = sg_plan_post(s.plan, turn, err);
+        if (status == SG_OK)
+            status = sg_store_get(s.store, "w", w, COLUMNS * 2, err);
+    }
+    sg_plan_free(s.plan);
+    sg_session_free(s.session);
+    sg_graph_free(s.graph);
+    sg_store_free(store);
+    return status;
+}
+
+/* Each allocation on the way fails once, of the device's memory, of page-locked memory, of marks and recordings. */
+static void test_failing_allocations(void **state)
+{
+    (void)state;
+    int64_t failed = 0;
+    for (bool again = true; again;) {
+        sg_error err = {0};
+        count->allocations = 0;
+        count->fail_at = failed + 1;
+        sg_status status = whole_life(&err);
+        again = count->allocations >= count->fail_at;
+        assert_int_equal(status, again ? SG_E_MEMORY : SG_OK);
+        if (again && !strstr(err.text, "out of memory"))
+            fail_msg("allocation %lld: \"%s\"", (long long)failed, err.text);
+        failed += again;
+    }
+    count->fail_at = 0;
+    print_message("%lld allocations\n", (long long)failed);
+    assert_in_range(failed, 10, 100);
+}
+
 static void test_no_such_device(void **state)
 {
     (void)state;
@@ -388,24 +437,30 @@ static const char recipe[] = "threads: 1\n"
                              "loss: {name: seal-dynamic, samples: 5, n_energy: 2, n_task: 2}\n"
                              "train: {epochs: 3, batch: 16, lr: 0.01, energy_lr: 0.01, plateau_patience: 0}\n";
 
-static sg_train_result train_on(const char *device, const char *folder)
+static sg_status try_training(const char *device, const char *folder, sg_train_result *result, sg_error *err)
 {
     sg_config *config;
-    sg_error err = {0};
     sg_setting set = {"--set", "device", device};
     sg_config_request request = {.file = "recipe", .text = recipe, .sets = &set, .n_sets = 1};
-    good(sg_config_load(&config, &request, &err), &err);
+    good(sg_config_load(&config, &request, err), err);
     sg_generator g = {
         .rows = 150, .features = 10, .groups = 3, .size = 3, .templates = 4, .noise = 0.2, .flip = 0.1, .seed = 5};
     sg_dataset *generated;
     sg_training_data *data;
-    good(sg_generate(&generated, &g, &err), &err);
-    good(sg_training_data_take(&data, config, generated, &err), &err);
-    sg_train_result result;
+    good(sg_generate(&generated, &g, err), err);
+    good(sg_training_data_take(&data, config, generated, err), err);
     sg_train_options options = {.size = sizeof options, .folder = folder};
-    good(sg_train(config, data, &options, &result, &err), &err);
+    sg_status status = sg_train(config, data, &options, result, err);
     sg_training_data_free(data);
     sg_config_free(config);
+    return status;
+}
+
+static sg_train_result train_on(const char *device, const char *folder)
+{
+    sg_train_result result;
+    sg_error err = {0};
+    good(try_training(device, folder, &result, &err), &err);
     return result;
 }
 
@@ -426,6 +481,24 @@ static void test_training(void **state)
     same_stores(a.store, b.store);
     sg_store_free(a.store);
     sg_store_free(b.store);
+}
+
+static void test_training_without_memory(void **state)
+{
+    (void)state;
+    sg_train_result result;
+    for (int64_t fail_at = 1;; fail_at++) {
+        sg_error err = {0};
+        count->allocations = 0;
+        count->fail_at = fail_at;
+        sg_status status = try_training("cuda", NULL, &result, &err);
+        if (count->allocations < fail_at)
+            break;
+        assert_int_equal(status, SG_E_MEMORY);
+        assert_non_null(strstr(err.text, "out of memory"));
+    }
+    count->fail_at = 0;
+    sg_store_free(result.store);
 }
 
 /* Checkpoints and the best model go through the store's values. */
@@ -474,9 +547,13 @@ int main(void)
         cmocka_unit_test(test_store_travels_when_asked),
         cmocka_unit_test(test_shared_store),
         cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_failing_allocations),
         cmocka_unit_test(test_no_such_device),
         cmocka_unit_test(test_training),
+        cmocka_unit_test(test_training_without_memory),
         cmocka_unit_test(test_training_folder),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests_name("at once", tests, NULL, NULL);
+    count->late = true;
+    return failed + cmocka_run_group_tests_name("late", tests, NULL, NULL);
 }
