@@ -136,11 +136,11 @@ static sg_status read_options(const sg_cli *cli, sg_golden_options *options, sg_
         return sg_fail(err, SG_E_CONFIG, "--order does not go with --golden: the cases say which orders they have");
     SG_TRY(sg_cli_config(cli, &config, err));
     bool one = sets_device(cli->flags, cli->n_flags) || sets_device(cli->sets, cli->n_sets);
-    int32_t device = sg_config_values(config)->device;
+    const char *device = sg_config_backend(sg_config_values(config));
     *options = (sg_golden_options){.folder = sg_cli_value(cli, "golden"), .families = sg_cli_value(cli, "family")};
-    options->devices[SG_GOLDEN_REFERENCE] = !one || device == SG_DEVICE_REFERENCE;
-    options->devices[SG_GOLDEN_CPU] = !one || device == SG_DEVICE_CPU;
-    options->devices[SG_GOLDEN_CUDA] = one && device >= SG_DEVICE_CUDA;
+    options->devices[SG_GOLDEN_REFERENCE] = !one || strcmp(device, "reference") == 0;
+    options->devices[SG_GOLDEN_CPU] = !one || strcmp(device, "cpu") == 0;
+    options->devices[SG_GOLDEN_CUDA] = one && strncmp(device, "cuda", 4) == 0;
     sg_config_free(config);
     return SG_OK;
 }

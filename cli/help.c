@@ -41,6 +41,13 @@ static const char *option_meta(const sg_option *option)
     return metas[option->type];
 }
 
+/* A long list of words is left to the manual. */
+static bool lists_words(const sg_option *option)
+{
+    enum { SHORT = 40 };
+    return option->type == SG_OPTION_ENUM || (option->type == SG_OPTION_WORD && strlen(option->domain) <= SHORT);
+}
+
 static void print_own_flags(const sg_verb *verb)
 {
     for (const sg_flag *flag = verb->flags; flag && flag->name; flag++)
@@ -65,8 +72,7 @@ int sg_help_verb(const sg_cli *cli, const sg_verb *verb)
     for (int32_t i = 0; i < sg_option_count(); i++) {
         const sg_option *option = sg_option_at(i);
         if (option->flag[0])
-            print_flag(0, option->flag, option_meta(option), option->help,
-                       option->type == SG_OPTION_ENUM ? option->domain : NULL);
+            print_flag(0, option->flag, option_meta(option), option->help, lists_words(option) ? option->domain : NULL);
     }
     return SG_EXIT_OK;
 }

@@ -22,10 +22,14 @@ static void each_flag(const sg_verb *verb, flag_fn *visit)
     }
 }
 
+/* A word with a number in it ("cuda:N") is nothing to complete to. */
 static void print_words(const char *words)
 {
-    for (; *words; words++)
-        fputc(*words == '|' ? ' ' : *words, stdout);
+    for (size_t n; *words; words += n + (words[n] == '|')) {
+        n = strcspn(words, "|");
+        if (n < 2 || strncmp(words + n - 2, ":N", 2) != 0)
+            printf("%.*s ", (int)n, words);
+    }
 }
 
 /* The first words of the verbs, each once, or the second words of a family. */

@@ -174,16 +174,11 @@ sg_status sg_config_parse(sg_config **out, const char *text, size_t size, const 
 
 const sg_train_config *sg_config_values(const sg_config *config) { return &config->values; }
 
-const char *sg_config_backend(const sg_train_config *values)
-{
-    static const char *const names[] = {"cpu",    "reference", "cuda",   "cuda:0", "cuda:1", "cuda:2",
-                                        "cuda:3", "cuda:4",    "cuda:5", "cuda:6", "cuda:7"};
-    return names[values->device];
-}
+const char *sg_config_backend(const sg_train_config *values) { return values->device; }
 
 sg_dtype sg_config_real(const sg_train_config *values)
 {
-    return values->device == SG_DEVICE_REFERENCE ? SG_F64 : SG_F32;
+    return strcmp(values->device, "reference") == 0 ? SG_F64 : SG_F32;
 }
 
 const char *sg_config_origin(const sg_config *config, const char *key)

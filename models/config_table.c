@@ -115,13 +115,23 @@ const char *sg_option_environment(const sg_option *option, char *out, size_t siz
     return out;
 }
 
+/* "cuda:7" is of the form "cuda:N". */
+static bool is_numbered(const char *form, size_t span, const char *word, size_t length)
+{
+    if (span < 2 || form[span - 2] != ':' || form[span - 1] != 'N' || length < span ||
+        memcmp(form, word, span - 1) != 0)
+        return false;
+    return strspn(word + span - 1, "0123456789") == length - (span - 1);
+}
+
 int32_t sg_domain_find(const char *domain, const char *word)
 {
     size_t length = strlen(word);
     int32_t index = 0;
     for (const char *at = domain; *at; index++) {
         size_t span = strcspn(at, "|");
-        if (span == length && memcmp(at, word, span) == 0)
+        bool same = span == length && memcmp(at, word, span) == 0 && at[span - 1] != 'N';
+        if (same || is_numbered(at, span, word, length))
             return index;
         at += span + (at[span] == '|');
     }

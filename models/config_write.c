@@ -193,16 +193,22 @@ static void add_bounds(json_t *schema, const char *domain)
         json_object_set_new(schema, interval.open_high ? "exclusiveMaximum" : "maximum", json_real(interval.high));
 }
 
+/* Words with a number in them ("cuda:N") make it a pattern. */
 static json_t *words_schema(const char *domain)
 {
     json_t *words = json_array();
-    char word[64];
+    char word[64], pattern[512];
     int32_t count = 1;
     for (const char *c = domain; *c; c++)
         count += *c == '|';
     for (int32_t i = 0; i < count; i++)
         json_array_append_new(words, json_string(sg_domain_word(domain, i, word, sizeof word)));
-    return json_pack("{s:o}", "enum", words);
+    const char *number = strstr(domain, ":N");
+    if (!number)
+        return json_pack("{s:o}", "enum", words);
+    json_decref(words);
+    snprintf(pattern, sizeof pattern, "^(%.*s:[0-9]+%s)$", (int)(number - domain), domain, number + 2);
+    return json_pack("{s:s, s:s}", "type", "string", "pattern", pattern);
 }
 
 static json_t *scalar_schema(const sg_option *option)

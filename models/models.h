@@ -259,15 +259,14 @@ sg_status sg_bio_decode(const double *scores, int64_t words, const char *const *
  *
  * X(section, field, TYPE, initial, domain, flag, help). The key is section.field. `initial` is the default as it would be
  * written in YAML, "" for unset. `domain` is an interval for numbers ("(0, inf)", bounds of the elements for lists) and the
- * accepted words for ENUM and WORD ("a|b"). `flag` is the named flag without dashes, "" if there is only --set.
+ * accepted words for ENUM and WORD ("a|b"; in "cuda:N" N stands for a whole number). `flag` is the named flag without dashes, "" if there is only --set.
  *
  * C type by TYPE: BOOL bool; INT int64_t; REAL double; ENUM int32_t, the index in the domain; WORD const char *; TEXT,
  * PATH const char *, NULL if unset; INTS sg_ints; REALS sg_reals; PATHS sg_texts. In paths ${NAME} is replaced from the
  * environment. Strings and lists live in the sg_config. */
 #define SG_TASK_NAMES "mlc"
 typedef enum sg_task { SG_TASK_MLC } sg_task;
-#define SG_DEVICE_NAMES "cpu|reference|cuda|cuda:0|cuda:1|cuda:2|cuda:3|cuda:4|cuda:5|cuda:6|cuda:7"
-typedef enum sg_device_choice { SG_DEVICE_CPU, SG_DEVICE_REFERENCE, SG_DEVICE_CUDA } sg_device_choice;
+#define SG_DEVICE_NAMES "cpu|reference|cuda|cuda:N"
 #define SG_SCHEDULE_NAMES "plateau|constant|linear|cosine"
 typedef enum sg_schedule {
     SG_SCHEDULE_PLATEAU,
@@ -299,7 +298,7 @@ typedef enum sg_energy_method { SG_METHOD_NCE } sg_energy_method;
     X(S, seed, INT, "1", "[0, inf)", "seed", "seed of initialisation, dropout and sampling")                           \
     X(S, seeds, INTS, "[]", "[0, inf)", "seeds", "several seeds side by side: a list, or one number N for seed ... seed+N-1") \
     X(S, threads, INT, "0", "[0, 4096]", "threads", "threads; 0 takes every core the process may use")                 \
-    X(S, device, ENUM, "cpu", SG_DEVICE_NAMES, "device", "where to compute; cuda:1 is the second GPU, reference is float64 and slow") \
+    X(S, device, WORD, "cpu", SG_DEVICE_NAMES, "device", "where to compute; cuda:1 is the second GPU, reference is float64 and slow") \
     X(S, precision, WORD, "f32", "f32|bf16", "precision", "bf16 rounds products and activations on cuda; weights and losses stay f32")
 
 #define SG_DATA_OPTIONS(X)                                                                                             \

@@ -119,6 +119,9 @@ static void wrong_types_are_placed(void **state)
     refuses("train: 3\n", 1, 1, "train is a section");
     refuses("data: {keep_blank: yes}\n", 1, 20, "true or false, not 'yes'");
     refuses("data: {keep_blank: \"true\"}\n", 1, 20, "true or false");
+    refuses("device: cuda:N\n", 1, 9, "cpu, reference, cuda or cuda:N, not 'cuda:N'");
+    refuses("device: cuda:1x\n", 1, 9, "not 'cuda:1x'");
+    refuses("device: cpu:1\n", 1, 9, "not 'cpu:1'");
     refuses("loss: {name: sael-dynamic}\n", 1, 14, "cross-entropy or seal-dynamic");
     refuses("model:\n  hidden: [400, [2]]\n", 2, 17, "flat list");
     refuses("model:\n  hidden:\n    - 4\n    - x\n", 4, 7, "model.hidden expects a whole number, not 'x'");
@@ -139,6 +142,20 @@ static void ranges_are_checked(void **state)
     refuses("data: {fractions: [0.5, 0.2, 0.2]}\n", 1, 19, "sum to 1");
     refuses("data: {files: a, train: b}\n", 1, 25, "exclude each other");
     refuses("energy: {hidden: [4]}\n", 1, 18, "energy.dropout must be given");
+}
+
+static void devices(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"cpu", "reference", "cuda", "cuda:0", "cuda:12"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char text[40];
+        snprintf(text, sizeof text, "device: %s\n", names[i]);
+        sg_config *config = parse_ok(text);
+        assert_string_equal(sg_config_backend(sg_config_values(config)), names[i]);
+        assert_int_equal(sg_config_real(sg_config_values(config)), i == 1 ? SG_F64 : SG_F32);
+        sg_config_free(config);
+    }
 }
 
 static void yaml_extras_are_refused(void **state)
@@ -327,6 +344,7 @@ int main(void)
         cmocka_unit_test(unknown_keys_name_the_nearest),
         cmocka_unit_test(wrong_types_are_placed),
         cmocka_unit_test(ranges_are_checked),
+        cmocka_unit_test(devices),
         cmocka_unit_test(yaml_extras_are_refused),
         cmocka_unit_test(environment_only_in_paths),
         cmocka_unit_test(later_sources_win),
