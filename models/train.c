@@ -37,6 +37,7 @@ static sg_status open_run(sgi_run *run, sg_error *err)
     SG_TRY(sg_session_new(&run->session, run->store,
                           &(sg_session_options){.size = sizeof(sg_session_options),
                                                 .backend = sg_config_backend(run->c),
+                                                .precision = run->c->precision,
                                                 .threads = (int32_t)run->c->threads},
                           err));
     run->ahead = sg_session_runs_ahead(run->session) ? SGI_AHEAD : 0;
