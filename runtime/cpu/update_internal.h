@@ -17,8 +17,6 @@ typedef struct sg_csr_arrays {
 } sg_csr_arrays;
 bool sg_cpu_csr_check(const sg_csr_arrays *arrays, sg_error *err);
 
-/* The pass that finds Adam steps whose gradient is a sparse product and nothing else reads. */
-sg_status sg_cpu_join_updates(sg_graph *from, sg_graph *to, sg_error *err);
 extern const sg_cpu_kernel sg_cpu_sparse_adam_kernels[];
 
 #endif

@@ -1,11 +1,12 @@
-/* adam.cu - the Adam step of one parameter in one pass:
+/* adam.cu - Adam steps, each parameter in one pass:
  *
  *     m <- b1 m + (1 - b1) g          v <- b2 v + (1 - b2) g^2
  *     p <- p - (lr wd p + lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps))
  *
- * The coefficients depend on the device's lr and t: the first thread of each block computes them in double, rounded once. */
+ * The coefficients depend on the device's lr and t: each block computes them in double, rounded once, while its operands are on
+ * their way. */
 #include "runtime/cuda/adam_internal.h"
-#include "runtime/cuda/device.cuh"
+#include "runtime/cuda/csr.cuh"
 
 struct adam_coefficients {
     float beta1, one_beta1, beta2, one_beta2, rate, scale, eps, decay, l2;
@@ -17,18 +18,25 @@ __device__ static inline double correction(double beta, double log_beta, double 
     return beta == 0 ? 1 : -expm1(t * log_beta);
 }
 
-__device__ static adam_coefficients coefficients(const sg_cuda_adam &a, double lr, double t)
+/* The two slow ones by threads of two warps. All threads must call it. */
+__device__ static adam_coefficients coefficients(const sg_cuda_adam &a)
 {
+    __shared__ float rate, scale;
+    if (threadIdx.x == 0)
+        rate = (float)((double)*a.lr / correction(a.beta1, a.log_beta1, *a.t));
+    if (threadIdx.x == SG_WARP)
+        scale = (float)(1 / sqrt(correction(a.beta2, a.log_beta2, *a.t)));
     adam_coefficients c;
     c.beta1 = (float)a.beta1;
     c.one_beta1 = (float)(1 - a.beta1);
     c.beta2 = (float)a.beta2;
     c.one_beta2 = (float)(1 - a.beta2);
-    c.rate = (float)(lr / correction(a.beta1, a.log_beta1, t));
-    c.scale = (float)(1 / sqrt(correction(a.beta2, a.log_beta2, t)));
     c.eps = (float)a.eps;
-    c.decay = a.decoupled ? (float)(lr * a.decay) : 0;
+    c.decay = a.decoupled ? (float)((double)*a.lr * a.decay) : 0;
     c.l2 = a.decoupled ? 0 : (float)a.decay;
+    __syncthreads();
+    c.rate = rate;
+    c.scale = scale;
     return c;
 }
 
@@ -40,45 +48,172 @@ __device__ static inline void step(const adam_coefficients &c, float g, float *p
     *p -= c.decay * *p + c.rate * *m / (c.scale * sqrtf(*v) + c.eps);
 }
 
-/* Four elements at a time where all addresses allow it (`quads` of them); the rest one by one. */
-__global__ void adam(sg_cuda_adam a, int64_t quads, const float *p, const float *g, const float *m, const float *v,
-                     const float *lr, const float *t, float *p_out, float *m_out, float *v_out)
+__device__ static inline void step_4(const adam_coefficients &c, float4 g, float4 *p, float4 *m, float4 *v)
 {
-    __shared__ adam_coefficients shared;
-    if (threadIdx.x == 0)
-        shared = coefficients(a, *lr, *t);
-    __syncthreads();
-    const adam_coefficients c = shared;
-    for (int64_t i = sg_first(); i < quads; i += sg_stride()) {
-        float4 p4 = ((const float4 *)p)[i], g4 = ((const float4 *)g)[i];
-        float4 m4 = ((const float4 *)m)[i], v4 = ((const float4 *)v)[i];
-        step(c, g4.x, &p4.x, &m4.x, &v4.x);
-        step(c, g4.y, &p4.y, &m4.y, &v4.y);
-        step(c, g4.z, &p4.z, &m4.z, &v4.z);
-        step(c, g4.w, &p4.w, &m4.w, &v4.w);
-        ((float4 *)p_out)[i] = p4;
-        ((float4 *)m_out)[i] = m4;
-        ((float4 *)v_out)[i] = v4;
+    step(c, g.x, &p->x, &m->x, &v->x);
+    step(c, g.y, &p->y, &m->y, &v->y);
+    step(c, g.z, &p->z, &m->z, &v->z);
+    step(c, g.w, &p->w, &m->w, &v->w);
+}
+
+enum { DEPTH = 2, SPAN = 4 * DEPTH * SG_BLOCK }; /* float4 of a thread; elements of a block */
+
+__device__ static inline void step_quads(const sg_cuda_adam &a, const sg_cuda_adam_member &x, int64_t first)
+{
+    float4 p[DEPTH], g[DEPTH], m[DEPTH], v[DEPTH];
+    int64_t quads = x.count / 4;
+#pragma unroll
+    for (int k = 0; k < DEPTH; k++) {
+        int64_t i = first / 4 + k * SG_BLOCK + threadIdx.x;
+        if (i < quads) {
+            p[k] = ((const float4 *)x.p)[i];
+            g[k] = ((const float4 *)x.g)[i];
+            m[k] = ((const float4 *)x.m)[i];
+            v[k] = ((const float4 *)x.v)[i];
+        }
     }
-    for (int64_t i = 4 * quads + sg_first(); i < a.count; i += sg_stride()) {
-        float p1 = p[i], m1 = m[i], v1 = v[i];
-        step(c, g[i], &p1, &m1, &v1);
-        p_out[i] = p1;
-        m_out[i] = m1;
-        v_out[i] = v1;
+    const adam_coefficients c = coefficients(a);
+#pragma unroll
+    for (int k = 0; k < DEPTH; k++) {
+        int64_t i = first / 4 + k * SG_BLOCK + threadIdx.x;
+        if (i < quads) {
+            step_4(c, g[k], &p[k], &m[k], &v[k]);
+            ((float4 *)x.p_out)[i] = p[k];
+            ((float4 *)x.m_out)[i] = m[k];
+            ((float4 *)x.v_out)[i] = v[k];
+        }
+    }
+    int64_t i = 4 * quads + threadIdx.x;
+    if (i < x.count && i < first + SPAN) {
+        float p1 = x.p[i], m1 = x.m[i], v1 = x.v[i];
+        step(c, x.g[i], &p1, &m1, &v1);
+        x.p_out[i] = p1;
+        x.m_out[i] = m1;
+        x.v_out[i] = v1;
     }
 }
 
-static bool in_quads(const void *pointer) { return (uintptr_t)pointer % sizeof(float4) == 0; }
-
-extern "C" void sg_cuda_adam_step(const sg_cuda_adam *a, const float *p, const float *g, const float *m, const float *v,
-                                  const float *lr, const float *t, float *p_out, float *m_out, float *v_out,
-                                  cudaStream_t stream)
+__device__ static inline void step_singles(const sg_cuda_adam &a, const sg_cuda_adam_member &x, int64_t first)
 {
-    bool fits = in_quads(p) && in_quads(g) && in_quads(m) && in_quads(v) && in_quads(p_out) && in_quads(m_out) &&
-                in_quads(v_out);
-    int64_t quads = fits ? a->count / 4 : 0, work = fits ? quads + 4 : a->count;
-    unsigned blocks = sg_blocks(work, SG_BLOCK), most = 2048; /* each block computes the coefficients */
-    SG_CUDA_LAUNCH(adam, blocks < most ? blocks : most, SG_BLOCK, stream, *a, quads, p, g, m, v, lr, t, p_out, m_out,
-                   v_out);
+    const adam_coefficients c = coefficients(a);
+    for (int64_t i = first + threadIdx.x; i < first + SPAN && i < x.count; i += SG_BLOCK) {
+        float p = x.p[i], m = x.m[i], v = x.v[i];
+        step(c, x.g[i], &p, &m, &v);
+        x.p_out[i] = p;
+        x.m_out[i] = m;
+        x.v_out[i] = v;
+    }
+}
+
+/* A block for every SPAN elements of a member; blocks of one member stand together. */
+__global__ void adam(const sg_cuda_adam a, const __grid_constant__ sg_cuda_adam_members members)
+{
+    int low = 0, high = members.count;
+    while (high - low > 1) {
+        int middle = (low + high) / 2;
+        if (members.at[middle].first_block <= blockIdx.x)
+            low = middle;
+        else
+            high = middle;
+    }
+    const sg_cuda_adam_member &x = members.at[low];
+    int64_t first = (int64_t)(blockIdx.x - x.first_block) * SPAN;
+    if (x.in_quads)
+        step_quads(a, x, first);
+    else
+        step_singles(a, x, first);
+}
+
+static bool aligned(const void *pointer) { return (uintptr_t)pointer % sizeof(float4) == 0; }
+
+static bool in_quads(const sg_cuda_adam_member *x)
+{
+    return aligned(x->p) && aligned(x->g) && aligned(x->m) && aligned(x->v) && aligned(x->p_out) && aligned(x->m_out) &&
+           aligned(x->v_out);
+}
+
+extern "C" void sg_cuda_adam_steps(const sg_cuda_adam *a, sg_cuda_adam_members *members, cudaStream_t stream)
+{
+    unsigned blocks = 0;
+    for (int32_t i = 0; i < members->count; i++) {
+        sg_cuda_adam_member *x = &members->at[i];
+        x->first_block = blocks;
+        x->in_quads = in_quads(x);
+        blocks += (unsigned)((x->count + SPAN - 1) / SPAN);
+    }
+    SG_CUDA_LAUNCH(adam, blocks, SG_BLOCK, stream, *a, *members);
+}
+
+/* ---- with the gradient of a sparse layer: a thread for four columns of a row */
+
+__device__ static inline void add_quad(float4 *sum, float value, float4 x)
+{
+    sum->x += value * x.x;
+    sum->y += value * x.y;
+    sum->z += value * x.z;
+    sum->w += value * x.w;
+}
+
+__global__ void adam_sparse_quads(sg_cuda_adam a, sg_cuda_adam_member x, sg_cuda_csr c, const float *value,
+                                  const int32_t *pointers, const int32_t *index, const int32_t *order,
+                                  const float *dense)
+{
+    int64_t i = sg_first(), across = c.width / 4, line = 0, quad = 0;
+    bool inside = i < x.count / 4;
+    float4 p, m, v, g = {0, 0, 0, 0};
+    if (inside) {
+        int32_t begin, end;
+        quad = sg_divide(i, across, &line);
+        sg_csr_range(c, pointers, line, quad == 0, &begin, &end);
+        p = ((const float4 *)x.p)[i];
+        m = ((const float4 *)x.m)[i];
+        v = ((const float4 *)x.v)[i];
+        for (int32_t j = begin; j < end; j++) {
+            sg_csr_term t = sg_csr_at(c, value, index, order, j, quad == 0);
+            if (t.row >= 0)
+                add_quad(&g, t.value, ((const float4 *)dense)[t.row * across + quad]);
+        }
+    }
+    const adam_coefficients k = coefficients(a);
+    if (!inside)
+        return;
+    step_4(k, g, &p, &m, &v);
+    ((float4 *)x.p_out)[i] = p;
+    ((float4 *)x.m_out)[i] = m;
+    ((float4 *)x.v_out)[i] = v;
+}
+
+__global__ void adam_sparse(sg_cuda_adam a, sg_cuda_adam_member x, sg_cuda_csr c, const float *value,
+                            const int32_t *pointers, const int32_t *index, const int32_t *order, const float *dense)
+{
+    const adam_coefficients k = coefficients(a);
+    for (int64_t i = sg_first(); i < x.count; i += sg_stride()) {
+        int32_t begin, end;
+        int64_t line, column = sg_divide(i, c.width, &line);
+        float g = 0, p = x.p[i], m = x.m[i], v = x.v[i];
+        sg_csr_range(c, pointers, line, column == 0, &begin, &end);
+        for (int32_t j = begin; j < end; j++) {
+            sg_csr_term t = sg_csr_at(c, value, index, order, j, column == 0);
+            if (t.row >= 0)
+                g += t.value * dense[t.row * c.width + column];
+        }
+        step(k, g, &p, &m, &v);
+        x.p_out[i] = p;
+        x.m_out[i] = m;
+        x.v_out[i] = v;
+    }
+}
+
+extern "C" void sg_cuda_adam_sparse(const sg_cuda_adam *a, const sg_cuda_adam_member *member, const sg_cuda_csr *c,
+                                    const float *value, const int32_t *pointers, const int32_t *index,
+                                    const int32_t *order, const float *dense, cudaStream_t stream)
+{
+    sg_cuda_adam_member x = *member;
+    x.g = dense; /* for the question of alignment */
+    if (c->width % 4 == 0 && in_quads(&x) && x.count / 4 <= (int64_t)INT32_MAX * SG_BLOCK)
+        SG_CUDA_LAUNCH(adam_sparse_quads, (unsigned)((x.count / 4 + SG_BLOCK - 1) / SG_BLOCK), SG_BLOCK, stream, *a, x, *c,
+                       value, pointers, index, order, dense);
+    else
+        SG_CUDA_LAUNCH(adam_sparse, sg_blocks(x.count, SG_BLOCK), SG_BLOCK, stream, *a, x, *c, value, pointers, index,
+                       order, dense);
 }

@@ -1,4 +1,4 @@
-/* adam_internal.h - the Adam step of one parameter, between adam.c and adam.cu. */
+/* adam_internal.h - Adam steps, between adam.c and adam.cu. */
 #ifndef SG_CUDA_ADAM_INTERNAL_H
 #define SG_CUDA_ADAM_INTERNAL_H
 
@@ -6,20 +6,43 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "runtime/cuda/csr_internal.h"
+
+/* What the steps of one launch have in common. lr and t are one number each, on the device. */
 typedef struct sg_cuda_adam {
-    int64_t count;
+    const float *lr, *t;
     double beta1, beta2, log_beta1, log_beta2; /* logarithms -inf at 0 */
     double eps, decay;
     bool decoupled;
 } sg_cuda_adam;
 
+/* One parameter: outputs may be the inputs. */
+typedef struct sg_cuda_adam_member {
+    const float *p, *g, *m, *v;
+    float *p_out, *m_out, *v_out;
+    int64_t count;
+    unsigned first_block; /* set by the launch */
+    bool in_quads;        /* likewise: all addresses allow loads of 16 bytes */
+} sg_cuda_adam_member;
+
+enum { SG_CUDA_ADAM_MEMBERS = 40 }; /* of a launch: arguments of a kernel have 4 KiB */
+typedef struct sg_cuda_adam_members {
+    int32_t count;
+    sg_cuda_adam_member at[SG_CUDA_ADAM_MEMBERS];
+} sg_cuda_adam_members;
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Outputs may be the inputs. lr and t are one number each. */
-void sg_cuda_adam_step(const sg_cuda_adam *a, const float *p, const float *g, const float *m, const float *v,
-                       const float *lr, const float *t, float *p_out, float *m_out, float *v_out, cudaStream_t stream);
+/* Members with elements. */
+void sg_cuda_adam_steps(const sg_cuda_adam *a, sg_cuda_adam_members *members, cudaStream_t stream);
+
+/* A layer [lines, width] whose gradient is the sum over its line's non-zeros, as sg_cuda_csr_product has it (not shared).
+ * `member` has no g. */
+void sg_cuda_adam_sparse(const sg_cuda_adam *a, const sg_cuda_adam_member *member, const sg_cuda_csr *c,
+                         const float *value, const int32_t *pointers, const int32_t *index, const int32_t *order,
+                         const float *dense, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

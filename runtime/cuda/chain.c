@@ -5,7 +5,6 @@
 #include "runtime/cuda/chain_internal.h"
 #include "runtime/cuda/cuda_kernels.h"
 #include "runtime/cuda/nvrtc_internal.h"
-#include "runtime/fuse_internal.h"
 
 #define SG_OP(name) extern const sg_op sg_op_##name;
 #include "ops/op_list.h"
@@ -95,18 +94,6 @@ static bool supports_body(const sg_kernel_spec *spec)
 {
     (void)spec;
     return true;
-}
-
-sg_status sg_cuda_fuse(sg_graph *from, sg_graph *to, sg_error *err)
-{
-    static const sg_fuse_rules rules = {sg_cuda_chain_has, false};
-    sg_graph *simple = sg_graph_new();
-    sg_status status = simple ? sg_fuse_simplify(from, simple, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
-    if (status == SG_OK)
-        status = sg_fuse_chains(simple, to, &rules, err);
-    if (simple)
-        sg_graph_free(simple);
-    return status;
 }
 
 /* clang-format off */

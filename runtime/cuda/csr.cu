@@ -1,45 +1,6 @@
 /* csr.cu - products with sparse rows. Every element of a result is summed in an order that depends on the line alone. */
-#include "runtime/cuda/csr_internal.h"
+#include "runtime/cuda/csr.cuh"
 #include "runtime/cuda/rules.cuh"
-
-/* [*begin, *end) of a line; empty if its pointers decrease or leave [0, capacity]. */
-__device__ static inline void range_of(const sg_cuda_csr &c, const int32_t *pointers, int64_t line, bool raise,
-                                       int64_t *begin, int64_t *end)
-{
-    int32_t low = pointers[line], high = pointers[line + 1];
-    *begin = *end = 0;
-    if (low >= 0 && low <= high && high <= c.capacity) {
-        *begin = low;
-        *end = high;
-    } else if (raise) {
-        sg_cuda_raise(c.fault, c.site, SG_CUDA_CSR_POINTERS, low >= 0 && low <= c.capacity ? high : low, c.capacity);
-    }
-}
-
-__device__ static inline bool good(const sg_cuda_csr &c, int32_t i, int64_t limit, bool raise)
-{
-    if (i >= 0 && i < limit)
-        return true;
-    if (raise)
-        sg_cuda_raise(c.fault, c.site, SG_CUDA_INDEX_RANGE, i, limit);
-    return false;
-}
-
-/* Sum of non-zeros begin, begin + step, ... before end, at one column. */
-__device__ static inline float sum_of(const sg_cuda_csr &c, const float *value, const int32_t *index,
-                                      const int32_t *order, const float *dense, int64_t column, int64_t begin,
-                                      int64_t end, int64_t step)
-{
-    float sum = 0;
-#pragma unroll 4
-    for (int64_t j = begin; j < end; j += step) {
-        int32_t row = index[j], from = order ? order[j] : (int32_t)j;
-        bool fine = good(c, row, c.others, column == 0) && (!order || good(c, from, c.capacity, column == 0));
-        if (fine)
-            sum += value[from] * dense[row * c.width + column];
-    }
-    return sum;
-}
 
 /* Lines with one or two non-zeros: warps of a block take lines of their own, 32 columns each. */
 __global__ void product_lines(sg_cuda_csr c, const float *value, const int32_t *pointers, const int32_t *index,
@@ -48,11 +9,39 @@ __global__ void product_lines(sg_cuda_csr c, const float *value, const int32_t *
     int lane = threadIdx.x % SG_WARP;
     int64_t across = (c.width + SG_WARP - 1) / SG_WARP;
     for (int64_t t = sg_first() / SG_WARP; t < c.lines * across; t += sg_stride() / SG_WARP) {
-        int64_t line, begin, end, column = sg_divide(t, across, &line) * SG_WARP + lane;
-        range_of(c, pointers, line, column == 0, &begin, &end);
-        if (column < c.width)
-            out[line * c.width + column] = sum_of(c, value, index, order, dense, column, begin, end, 1);
+        int32_t begin, end;
+        int64_t line, column = sg_divide(t, across, &line) * SG_WARP + lane;
+        sg_csr_range(c, pointers, line, column == 0, &begin, &end);
+        if (column >= c.width)
+            continue;
+        float sum = 0;
+        for (int32_t j = begin; j < end; j++) {
+            sg_csr_term x = sg_csr_at(c, value, index, order, j, column == 0);
+            if (x.row >= 0)
+                sum += x.value * dense[x.row * c.width + column];
+        }
+        out[line * c.width + column] = sum;
     }
+}
+
+/* The warp's terms, one a lane, `count` of them, at one column: eight loads at a time are on their way. */
+__device__ static inline float add_terms(float sum, sg_csr_term own, int32_t count, const float *at, int64_t width,
+                                         bool inside)
+{
+    enum { AT_ONCE = 8 };
+    for (int32_t i = 0; i < count; i += AT_ONCE) {
+        float v[AT_ONCE], x[AT_ONCE];
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) {
+            int32_t row = __shfl_sync(0xffffffffu, own.row, i + k);
+            v[k] = __shfl_sync(0xffffffffu, own.value, i + k);
+            x[k] = row >= 0 && inside ? at[row * width] : 0;
+        }
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++)
+            sum += v[k] * x[k];
+    }
+    return sum;
 }
 
 /* Long lines: eight warps take every eighth non-zero, and their sums are added in the order of the warps. */
@@ -63,14 +52,21 @@ __global__ void product_shared(sg_cuda_csr c, const float *value, const int32_t 
     int lane = threadIdx.x % SG_WARP, warp = threadIdx.x / SG_WARP;
     int64_t across = (c.width + SG_WARP - 1) / SG_WARP;
     for (int64_t t = blockIdx.x; t < c.lines * across; t += gridDim.x) {
-        int64_t line, begin, end, column = sg_divide(t, across, &line) * SG_WARP + lane;
-        range_of(c, pointers, line, column == 0 && warp == 0, &begin, &end);
+        int32_t begin, end;
+        int64_t line, column = sg_divide(t, across, &line) * SG_WARP + lane;
+        bool inside = column < c.width, raise = column < SG_WARP; /* each non-zero is met by one lane of the first tile */
+        sg_csr_range(c, pointers, line, column == 0 && warp == 0, &begin, &end);
         float sum = 0;
-        if (column < c.width)
-            sum = sum_of(c, value, index, order, dense, column, begin + warp, end, SG_WARPS);
+        for (int32_t first = begin + warp; first < end; first += SG_WARPS * SG_WARP) {
+            int32_t left = (end - first + SG_WARPS - 1) / SG_WARPS, j = first + SG_WARPS * lane;
+            sg_csr_term own = {0, -1};
+            if (lane < left)
+                own = sg_csr_at(c, value, index, order, j, raise);
+            sum = add_terms(sum, own, left < SG_WARP ? left : SG_WARP, dense + column, c.width, inside);
+        }
         room[warp][lane] = sum;
         __syncthreads();
-        if (warp == 0 && column < c.width) {
+        if (warp == 0 && inside) {
             for (int k = 1; k < SG_WARPS; k++)
                 sum += room[k][lane];
             out[line * c.width + column] = sum;
@@ -98,11 +94,11 @@ __global__ void sddmm(sg_cuda_csr c, const int32_t *pointers, const int32_t *ind
 {
     int lane = threadIdx.x % SG_WARP, warp = threadIdx.x / SG_WARP;
     for (int64_t line = blockIdx.x; line < c.lines; line += gridDim.x) {
-        int64_t begin, end;
-        range_of(c, pointers, line, threadIdx.x == 0 && blockIdx.y == 0, &begin, &end);
+        int32_t begin, end;
+        sg_csr_range(c, pointers, line, threadIdx.x == 0 && blockIdx.y == 0, &begin, &end);
         for (int64_t j = begin + blockIdx.y * SG_WARPS + warp; j < end; j += (int64_t)gridDim.y * SG_WARPS) {
             int32_t row = index[j];
-            bool fine = good(c, row, c.others, lane == 0);
+            bool fine = sg_csr_good(c, row, c.others, lane == 0);
             float sum = 0;
 #pragma unroll 4
             for (int64_t i = lane; i < c.width; i += SG_WARP)

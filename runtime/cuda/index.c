@@ -167,7 +167,8 @@ static bool launch_rng_advance(const sg_launch *l, sg_error *err)
 static sg_status prepare_rng_advance(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
 {
     (void)device, (void)err;
-    *out = (sg_kernel){.name = spec->node->op->name, .launch = launch_rng_advance};
+    static const int32_t in_place[] = {0};
+    *out = (sg_kernel){.name = spec->node->op->name, .launch = launch_rng_advance, .alias = in_place};
     return SG_OK;
 }
 

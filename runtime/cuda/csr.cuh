@@ -1,0 +1,45 @@
+/* csr.cuh - reading lines of sparse rows: pointers and indices are checked where they are read. */
+#ifndef SG_CUDA_CSR_CUH
+#define SG_CUDA_CSR_CUH
+
+#include "runtime/cuda/csr_internal.h"
+#include "runtime/cuda/device.cuh"
+
+/* [*begin, *end) of a line; empty if its pointers decrease or leave [0, capacity]. */
+__device__ static inline void sg_csr_range(const sg_cuda_csr &c, const int32_t *pointers, int64_t line, bool raise,
+                                           int32_t *begin, int32_t *end)
+{
+    int32_t low = pointers[line], high = pointers[line + 1];
+    *begin = *end = 0;
+    if (low >= 0 && low <= high && high <= c.capacity) {
+        *begin = low;
+        *end = high;
+    } else if (raise) {
+        sg_cuda_raise(c.fault, c.site, SG_CUDA_CSR_POINTERS, low >= 0 && low <= c.capacity ? high : low, c.capacity);
+    }
+}
+
+__device__ static inline bool sg_csr_good(const sg_cuda_csr &c, int32_t i, int64_t limit, bool raise)
+{
+    if (i >= 0 && i < limit)
+        return true;
+    if (raise)
+        sg_cuda_raise(c.fault, c.site, SG_CUDA_INDEX_RANGE, i, limit);
+    return false;
+}
+
+/* A non-zero: its value, and its row of the dense operand; -1: none, or an index out of range. */
+struct sg_csr_term {
+    float value;
+    int32_t row;
+};
+
+__device__ static inline sg_csr_term sg_csr_at(const sg_cuda_csr &c, const float *value, const int32_t *index,
+                                               const int32_t *order, int32_t j, bool raise)
+{
+    int32_t row = index[j], from = order ? order[j] : j;
+    bool fine = sg_csr_good(c, row, c.others, raise) && (!order || sg_csr_good(c, from, c.capacity, raise));
+    return {fine ? value[from] : 0, fine ? row : -1};
+}
+
+#endif
