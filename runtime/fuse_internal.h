@@ -9,7 +9,8 @@
 typedef struct sg_fuse_rules {
     /* Can this op with these dtypes be a step? Shapes are not looked at. */
     bool (*has)(const sg_op *op, int32_t n_in, const sg_dtype *in, sg_dtype out);
-    bool sums; /* may a chain end in sums over the last axes? */
+    /* May a chain end in sums over the last axes, of `length` elements for each of `rows`? NULL: never. */
+    bool (*sums)(int64_t rows, int64_t length);
 } sg_fuse_rules;
 
 /* Copy `from` to `to` with chains of elementwise nodes grouped into sg_op_fused nodes. */

@@ -29,7 +29,9 @@ static bool is_trailing_sum(const sg_fuse_plan *p, const sg_node *node)
     for (int64_t i = 0; i < axes->count; i++)
         if (axes->ints[i] != rank - axes->count + i)
             return false;
-    return axes->count > 0 && sg_dtype_of(sg_value_at(p->graph, node->in[0])) == SG_F32;
+    int64_t rows = sg_shape_count(shape_at(p, node->out)), count = sg_shape_count(shape_at(p, node->in[0]));
+    return axes->count > 0 && sg_dtype_of(sg_value_at(p->graph, node->in[0])) == SG_F32 &&
+           p->rules->sums(rows, rows ? count / rows : 0);
 }
 
 static bool is_step(const sg_fuse_plan *p, const sg_node *node)

@@ -12,7 +12,7 @@
 
 /* Threads of a block; blocks and busy threads a multiprocessor. A thread with a wide pack is worth its start, and one pack for
  * each thread is as fast as memory; others take one after the other. */
-enum { BLOCK = 256, WAVES = 16, BUSY = 512, PACK_ONCE = 4, MOST_PARAMETERS = 512 };
+enum { BLOCK = SG_CUDA_CHAIN_BLOCK, WAVES = 16, BUSY = 512, PACK_ONCE = 4, MOST_PARAMETERS = 512 };
 
 typedef struct chain {
     sg_cuda_chain text;
@@ -57,7 +57,9 @@ static int64_t busy_threads(void)
 static sg_status build(chain *c, sg_device *device, const sg_kernel_spec *spec, sg_error *err)
 {
     SG_TRY(sg_cuda_chain_write(&c->text, spec, device->processors * busy_threads(), err));
-    int64_t packs = (c->text.count + c->text.pack - 1) / c->text.pack, blocks = (packs + BLOCK - 1) / BLOCK;
+    int64_t packs = (c->text.count + c->text.pack - 1) / c->text.pack;
+    int64_t threads = c->text.row ? c->text.count / c->text.row * c->text.lanes : packs;
+    int64_t blocks = (threads + BLOCK - 1) / BLOCK;
     bool each_once = c->text.pack >= PACK_ONCE && !c->text.draws;
     int64_t most = each_once ? INT32_MAX : (int64_t)device->processors * WAVES;
     c->blocks = (unsigned)(blocks < most ? blocks : most);

@@ -197,3 +197,23 @@ __device__ float sg_to_float(int x) { return (float)x; }
 __device__ float sg_to_float(float x) { return x; }
 __device__ float sg_to_bool(int x) { return x != 0; }
 __device__ float sg_to_bool(float x) { return x != 0; }
+
+// The sum over a warp or over the block's warps, in every thread of the first warp; always added in the same order.
+template <int LANES> __device__ float sg_join_lanes(float x)
+{
+#pragma unroll
+    for (int mask = 16; mask > 0; mask /= 2)
+        x += __shfl_xor_sync(0xffffffffu, x, mask);
+    if constexpr (LANES > 32) {
+        __shared__ float room[LANES / 32];
+        __syncthreads(); // until the row before has been read
+        if (threadIdx.x % 32 == 0)
+            room[threadIdx.x / 32] = x;
+        __syncthreads();
+        x = room[0];
+#pragma unroll
+        for (int w = 1; w < LANES / 32; w++)
+            x += room[w];
+    }
+    return x;
+}

@@ -5,6 +5,8 @@
 
 #include "runtime/cuda/cuda_internal.h"
 
+enum { SG_CUDA_CHAIN_BLOCK = 256 }; /* threads */
+
 /* A node's operands in the order of the kernel's parameters, and its text. Inputs that the text does not read have no
  * parameter. */
 typedef struct sg_cuda_chain {
@@ -16,6 +18,8 @@ typedef struct sg_cuda_chain {
     int32_t n_input;
     int32_t *alias;  /* by output, as in sg_kernel */
     int32_t n_steps; /* operators computed */
+    int64_t row;     /* elements that its sums add up; 0: no sums */
+    int32_t lanes;   /* threads that take a row: a warp or a block */
 } sg_cuda_chain;
 
 /* Can this op with these dtypes be a step? Shapes are not looked at. */

@@ -17,6 +17,9 @@ enum { NONE = -1, MOST_POINTERS = 400 };
 /* Elements of bf16 in 16 bytes, of f32; and how many registers the operands of a pack may take. */
 enum { PACK_LOW = 8, PACK = 4, PACK_REGISTERS = 64 };
 
+/* A row of more elements is added up by a whole block. */
+enum { WARP = 32, WARP_ROW = 1024 };
+
 /* ---- which ops */
 
 /* Steps on float registers, and those that have one on integers too; the function's name is the op's. */
@@ -108,7 +111,7 @@ static void put(text *t, const char *format, ...)
 
 /* ---- values */
 
-typedef enum kind { INPUT, NUMBER, RESULT } kind;
+typedef enum kind { INPUT, NUMBER, RESULT, SUM } kind;
 
 /* A value of the chain. An input has the strides of its memory by the axes of the shape it is seen in. */
 typedef struct slot {
@@ -116,7 +119,7 @@ typedef struct slot {
     sg_dtype dtype;
     sg_shape shape;
     int64_t stride[SG_MAX_RANK];
-    int32_t input; /* operand of the node */
+    int32_t input; /* operand of the node; of a sum, the slot that it adds up */
     double number;
     bool loaded;
 } slot;
@@ -132,6 +135,7 @@ typedef struct writer {
     text setup;         /* before the loop */
     text loads, stores; /* of packs */
     text reads, steps;  /* of each element between */
+    text ends;          /* of each row, where there are sums */
     bool failed;        /* out of memory */
     const sg_op *unfit; /* no step for this one */
 } writer;
@@ -395,10 +399,26 @@ static int32_t write_unit(writer *w, const unit *u)
     return has_both(u->op) || has_real(u->op) ? write_call(w, u, u->op->name) : unfit(w, u->op);
 }
 
+/* The row's threads add up as they go; the row's end joins them. */
+static void leave_sum(writer *w, int32_t of, int32_t output)
+{
+    load(w, of);
+    put(&w->setup, "    float s%d = 0;\n", (int)output);
+    put(&w->steps, "            s%d += v%d;\n", (int)output, (int)of);
+    put(&w->ends,
+        "        s%d = sg_join_lanes<%d>(s%d);\n        if (lane == 0)\n            out%d[row] = s%d;\n"
+        "        s%d = 0;\n",
+        (int)output, (int)w->chain->lanes, (int)output, (int)output, (int)output, (int)output);
+}
+
 static void leave(writer *w, int32_t at, int32_t output)
 {
     if (at == NONE)
         return;
+    if (w->slot[at].kind == SUM) {
+        leave_sum(w, w->slot[at].input, output);
+        return;
+    }
     load(w, at);
     put(&w->loads, "        sg_pack<%s, V> r%d;\n", memory_type(w->spec->out_dtype[output]), (int)output);
     put(&w->steps, "            sg_write(&r%d.x[k], v%d);\n", (int)output, (int)at);
@@ -416,6 +436,10 @@ static int32_t write_node(writer *w, sg_graph *body, const sg_node *node, const 
         return number_slot(w, node->attr[0].reals[0], dtype);
     if (node->op->flags & SG_OP_LEAF)
         return input_slot(w, (*next_input)++, shape, dtype);
+    if (node->op == &sg_op_sum) {
+        w->chain->n_steps++;
+        return add_slot(w, (slot){.kind = SUM, .dtype = dtype, .shape = *shape, .input = slot_of[node->in[0]]});
+    }
     if (node->n_in > 3)
         return unfit(w, node->op);
     for (int32_t k = 0; k < node->n_in; k++)
@@ -452,6 +476,33 @@ static void write_single(writer *w)
 
 /* ---- the whole */
 
+/* Every element once, a pack at a time; or row by row, a warp or the block on each. */
+static void put_loop(const writer *w, text *all)
+{
+    const sg_cuda_chain *c = w->chain;
+    if (c->row > 0) {
+        put(all, "    const index lane = threadIdx.x %% %d, step = gridDim.x * (index)%d;\n", (int)c->lanes,
+            SG_CUDA_CHAIN_BLOCK / (int)c->lanes);
+        put(all,
+            "    for (index row = (blockIdx.x * (index)%d + threadIdx.x) / %d; row < (index)%lldull; row += step) {\n",
+            SG_CUDA_CHAIN_BLOCK, (int)c->lanes, (long long)(c->count / c->row));
+        put(all, "        for (index p = lane; p < (index)%lldull; p += %d)\n", (long long)(c->row / c->pack),
+            (int)c->lanes);
+        put(all, "            part(sg_width<%d>(), row * (index)%lldull + p * %d);\n%s    }\n", (int)c->pack,
+            (long long)c->row, (int)c->pack, w->ends.at);
+        return;
+    }
+    put(all, "    const index thread = blockIdx.x * (index)blockDim.x + threadIdx.x, all = gridDim.x * "
+             "(index)blockDim.x;\n");
+    put(all, "    for (index p = thread; p < (index)%lldull; p += all)\n        part(sg_width<%d>(), p * %d);\n",
+        (long long)(c->count / c->pack), (int)c->pack, (int)c->pack);
+    if (c->count % c->pack != 0)
+        put(all,
+            "    for (index i = (index)%lldull + thread; i < (index)%lldull; i += all)\n        part(sg_width<1>(), "
+            "i);\n",
+            (long long)(c->count / c->pack * c->pack), (long long)c->count);
+}
+
 static void join(writer *w, text *all)
 {
     const sg_kernel_spec *spec = w->spec;
@@ -468,15 +519,7 @@ static void join(writer *w, text *all)
     put(all, "%s#pragma unroll\n        for (int k = 0; k < V; k++) {\n            const index i = first + k;\n",
         w->loads.at);
     put(all, "            (void)i;\n%s%s        }\n%s    };\n", w->reads.at, w->steps.at, w->stores.at);
-    put(all, "    const index thread = blockIdx.x * (index)blockDim.x + threadIdx.x, all = gridDim.x * "
-             "(index)blockDim.x;\n");
-    put(all, "    for (index p = thread; p < (index)%lldull; p += all)\n        part(sg_width<%d>(), p * %d);\n",
-        (long long)(c->count / c->pack), (int)c->pack, (int)c->pack);
-    if (c->count % c->pack != 0)
-        put(all,
-            "    for (index i = (index)%lldull + thread; i < (index)%lldull; i += all)\n        part(sg_width<1>(), "
-            "i);\n",
-            (long long)(c->count / c->pack * c->pack), (long long)c->count);
+    put_loop(w, all);
     put(all, "}\n");
 }
 
@@ -489,6 +532,7 @@ static void find_aliases(const writer *w)
         for (int32_t k = 0; k < spec->n_in && w->chain->alias[j] == NONE; k++) {
             bool taken = w->parameter[k] == NONE || w->scattered[k] ||
                          sg_dtype_size(spec->in_dtype[k]) != sg_dtype_size(spec->out_dtype[j]);
+            taken |= !sg_shape_equal(&spec->out_shape[j], &w->space);
             for (int32_t i = 0; i < j; i++)
                 taken |= w->chain->alias[i] == k;
             if (!taken)
@@ -500,7 +544,7 @@ static void find_aliases(const writer *w)
 static bool start(writer *w)
 {
     const sg_kernel_spec *spec = w->spec;
-    text *texts[] = {&w->setup, &w->loads, &w->reads, &w->steps, &w->stores};
+    text *texts[] = {&w->setup, &w->loads, &w->reads, &w->steps, &w->stores, &w->ends};
     w->parameter = sg_calloc(spec->n_in + 1, sizeof *w->parameter);
     w->scattered = sg_calloc(spec->n_in + 1, sizeof *w->scattered);
     w->chain->input = sg_calloc(spec->n_in + 1, sizeof *w->chain->input);
@@ -525,6 +569,7 @@ static void finish(writer *w)
     sg_free(w->reads.at);
     sg_free(w->steps.at);
     sg_free(w->stores.at);
+    sg_free(w->ends.at);
 }
 
 static void write_all(writer *w)
@@ -541,21 +586,41 @@ static void write_all(writer *w)
     if (!w->failed)
         join(w, &all);
     w->failed |= all.failed || w->setup.failed || w->loads.failed || w->reads.failed || w->steps.failed;
-    w->failed |= w->stores.failed;
+    w->failed |= w->stores.failed || w->ends.failed;
     w->chain->source = all.at;
     find_aliases(w);
 }
 
+/* The iteration space is the shape of what is summed, or else of every output. */
+static void find_space(writer *w)
+{
+    const sg_kernel_spec *spec = w->spec;
+    sg_graph *body = spec->node->op == &sg_op_fused ? spec->attr[0].graph : NULL;
+    w->space = spec->out_shape[0];
+    for (int32_t j = 0; body && j < sg_result_count(body); j++) {
+        const sg_node *node = sg_node_of(sg_result_value(body, j));
+        if (node->op != &sg_op_sum)
+            continue;
+        w->space = *sg_shape_of(sg_value_at(body, node->in[0]));
+        int64_t rows = sg_shape_count(&spec->out_shape[j]);
+        w->chain->row = rows ? sg_shape_count(&w->space) / rows : 0;
+        w->chain->lanes = w->chain->row <= WARP_ROW ? WARP : SG_CUDA_CHAIN_BLOCK;
+    }
+    w->chain->count = sg_shape_count(&w->space);
+}
+
 /* As many elements as 16 bytes hold of the smallest reals, fewer where the operands of a pack would not leave registers to
- * compute in, or where so few threads would not fill the device. */
-static int32_t pack_of(const sg_kernel_spec *spec, int64_t count, int64_t threads)
+ * compute in, or where so few threads would not fill the device. Sums have the same order on every device: there, only where a
+ * row would not keep its threads busy or not begin with a pack. */
+static int32_t pack_of(const sg_kernel_spec *spec, const sg_cuda_chain *c, int64_t threads)
 {
     int32_t n = spec->n_in + spec->n_out, pack = PACK;
     for (int32_t k = 0; k < spec->n_in; k++)
         pack = spec->in_dtype[k] == SG_BF16 ? PACK_LOW : pack;
     for (int32_t j = 0; j < spec->n_out; j++)
         pack = spec->out_dtype[j] == SG_BF16 ? PACK_LOW : pack;
-    while (pack > 1 && ((int64_t)pack * n > PACK_REGISTERS || count / pack < threads))
+    while (pack > 1 && ((int64_t)pack * n > PACK_REGISTERS ||
+                        (c->row ? c->row % pack || c->row / pack < c->lanes : c->count / pack < threads)))
         pack /= 2;
     return pack;
 }
@@ -566,10 +631,8 @@ sg_status sg_cuda_chain_write(sg_cuda_chain *chain, const sg_kernel_spec *spec, 
     if (spec->n_in + spec->n_out > MOST_POINTERS)
         return sg_fail(err, SG_E_UNSUPPORTED, "a chain of %d operands is too long", (int)(spec->n_in + spec->n_out));
     w.failed = !start(&w);
-    /* every output has the shape of the iteration space */
-    w.space = spec->out_shape[0];
-    chain->count = sg_shape_count(&w.space);
-    chain->pack = pack_of(spec, chain->count, threads);
+    find_space(&w);
+    chain->pack = pack_of(spec, chain, threads);
     if (!w.failed)
         write_all(&w);
     finish(&w);

@@ -8,10 +8,17 @@
 #define LARGE_UPDATE ((int64_t)1 << 19)
 /* Non-zeros a row of a sparse layer from which its gradient is made apart: its kernel then shares a row among threads. */
 enum { LONG_ROW = 16 };
+enum { SHORT_SUM = 4096, LONGEST_SUM = 1 << 15, MANY_ROWS = 256 };
+
+/* A warp or a block adds up a row: rows are to be short, or many. */
+static bool short_sums(int64_t rows, int64_t length)
+{
+    return length > 0 && (length <= SHORT_SUM || (length <= LONGEST_SUM && rows >= MANY_ROWS));
+}
 
 static sg_status chains(sg_graph *from, sg_graph *to, sg_error *err)
 {
-    static const sg_fuse_rules rules = {sg_cuda_chain_has, false};
+    static const sg_fuse_rules rules = {sg_cuda_chain_has, short_sums};
     return sg_fuse_chains(from, to, &rules, err);
 }
 
