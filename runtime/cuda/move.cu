@@ -4,19 +4,31 @@
 
 /* -------------------------------------------------------------------------------------------------------- pieces */
 
+enum { AT_ONCE = 4 }; /* words that a thread has on their way */
+
 /* The blocks of one y work on one piece. */
-template <class T> __global__ void move_pieces(sg_cuda_pieces all, char *out)
+template <class T> __global__ void move_pieces(const __grid_constant__ sg_cuda_pieces all, char *out)
 {
     const sg_cuda_piece &p = all.piece[blockIdx.y];
     int64_t size = sizeof(T), run = p.run / size, count = p.outer * run;
+    int64_t from_step = p.from_step / size, to_step = p.to_step / size;
     const T *in = (const T *)p.in + p.from / size;
     T *to = (T *)out + p.to / size;
-    for (int64_t t = sg_first(); t < count; t += sg_stride()) {
-        int64_t o, i = sg_divide(t, run, &o);
-        T word = {};
-        if (p.in)
-            word = in[o * (p.from_step / size) + i];
-        to[o * (p.to_step / size) + i] = word;
+    for (int64_t first = (int64_t)blockIdx.x * AT_ONCE * SG_BLOCK + threadIdx.x; first < count;
+         first += AT_ONCE * sg_stride()) {
+        T word[AT_ONCE] = {};
+        int64_t place[AT_ONCE];
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) {
+            int64_t o, t = first + k * SG_BLOCK, i = sg_divide(t < count ? t : 0, run, &o);
+            place[k] = o * to_step + i;
+            if (p.in && t < count)
+                word[k] = in[o * from_step + i];
+        }
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++)
+            if (first + k * SG_BLOCK < count)
+                to[place[k]] = word[k];
     }
 }
 
@@ -30,7 +42,7 @@ extern "C" void sg_cuda_move(const sg_cuda_pieces *all, void *out, cudaStream_t 
         most = p->outer * p->run > most ? p->outer * p->run : most;
     }
     int64_t word = bits % 16 == 0 ? 16 : bits % 4 == 0 ? 4 : bits % 2 == 0 ? 2 : 1;
-    dim3 blocks(sg_blocks(most / word, SG_BLOCK), (unsigned)all->count);
+    dim3 blocks(sg_blocks(most / word, AT_ONCE * SG_BLOCK), (unsigned)all->count);
     if (word == 16)
         SG_CUDA_LAUNCH(move_pieces<uint4>, blocks, SG_BLOCK, stream, *all, (char *)out);
     else if (word == 4)
