@@ -39,6 +39,33 @@ __device__ static inline int64_t sg_divide(int64_t n, int64_t d, int64_t *quotie
     return n % d;
 }
 
+/* A bfloat16: the upper half of a float. Stored only: arithmetic is in float. */
+struct sg_bf16 {
+    uint16_t bits;
+};
+
+__device__ static inline float sg_float(float x) { return x; }
+__device__ static inline float sg_float(sg_bf16 x)
+{
+    uint32_t bits = (uint32_t)x.bits << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* Rounded to the nearest, ties to even. */
+__device__ static inline void sg_round(float x, float *out) { *out = x; }
+__device__ static inline void sg_round(float x, sg_bf16 *out)
+{
+#ifdef __CUDA_ARCH__
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(out->bits) : "f"(x));
+#else
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    out->bits = (uint16_t)(x == x ? (bits + 0x7fffu + (bits >> 16 & 1)) >> 16 : 0x7fffu);
+#endif
+}
+
 /* `value` of the lane whose number differs in the bits of `mask`; T is made of 32-bit words. */
 template <class T> __device__ static inline T sg_shuffle_xor(T value, int mask)
 {

@@ -1,14 +1,13 @@
-/* reduce.c - sums over any set of axes, the other reductions along one axis, softmax and running sums: which passes, in which
- * form. Forms and chunks depend on shapes alone, so that every card gives the same sums.
- *
- * Sums: neighbouring axes that are both kept or both summed are merged; then each summed axis is taken away by itself, last
- * axis first, seen as x [outer, size, inner] -> y [outer, inner]. A long axis, and one whose result has few elements, is cut
- * into chunks that are reduced apart and then joined: work for all processors, and smaller rounding errors. */
+/* reduce.c - reductions along one axis (sums are in sum.c), softmax and running sums: which passes, in which form. The axis is seen as
+ * x [outer, size, inner] -> y [outer, inner]. A long one, and one whose result has few elements, is cut into chunks that are
+ * reduced apart and then joined: work for all processors. Forms and chunks depend on shapes alone, so that every card gives the
+ * same results. */
 #include <string.h>
 
 #include "ops/ops_internal.h"
 #include "runtime/cuda/cuda_kernels.h"
 #include "runtime/cuda/reduce_internal.h"
+#include "runtime/cuda/softmax_internal.h"
 
 enum {
     THREADS = 256,
@@ -19,15 +18,12 @@ enum {
     SHORT_COLUMN = 16,  /* one thread reads it */
     COLUMN_DEPTH = 1024 /* the most rows that one thread adds up */
 };
-#define MAX_PASSES (2 * SG_MAX_RANK)
 
 typedef struct reduction {
     sg_cuda_rule rule;
-    bool partial; /* one axis, two passes with accumulators between; else every pass has results */
-    int32_t n_passes;
-    sg_cuda_pass pass[MAX_PASSES];
-    size_t out_bytes;
-    size_t half; /* bytes of each of the two intermediate buffers */
+    int32_t n_passes; /* accumulators lie between the two */
+    sg_cuda_pass pass[2];
+    sg_cuda_softmax_rows rows; /* of softmax and its like along contiguous rows that fit into registers */
 } reduction;
 
 /* ------------------------------------------------------------------------------------------------------- forms */
@@ -65,48 +61,32 @@ static void cut(sg_cuda_pass *p)
     p->chunks = ceil_div(p->size, p->chunk);
 }
 
-static void add_passes(reduction *r, int64_t outer, int64_t size, int64_t inner)
-{
-    sg_cuda_pass p = whole(outer, size, inner);
-    cut(&p);
-    r->pass[r->n_passes++] = p;
-    if (p.chunks > 1)
-        r->pass[r->n_passes++] = whole(outer, p.chunks, inner);
-}
-
 /* ----------------------------------------------------------------------------------------------------- running */
 
 static bool launch(const sg_launch *l, sg_error *err)
 {
     const reduction *r = l->state;
-    const void *in = l->in[0];
-    for (int32_t i = 0; i < r->n_passes; i++) {
-        bool last = i == r->n_passes - 1;
-        void *out = last ? l->out[0] : (char *)l->workspace + (size_t)(i & 1) * r->half;
-        sg_cuda_reduce(r->rule, &r->pass[i], r->partial && i > 0, r->partial && !last, in, out, l->stream);
-        in = out;
-    }
+    bool joined = r->n_passes > 1;
+    sg_cuda_reduce(r->rule, &r->pass[0], false, joined, l->in[0], joined ? l->workspace : l->out[0], l->stream);
+    if (joined)
+        sg_cuda_reduce(r->rule, &r->pass[1], true, false, l->workspace, l->out[0], l->stream);
     return sg_cuda_launched(err);
-}
-
-static bool launch_copy(const sg_launch *l, sg_error *err)
-{
-    const reduction *r = l->state;
-    return sg_cuda_check(cudaMemcpyAsync(l->out[0], l->in[0], r->out_bytes, cudaMemcpyDeviceToDevice, l->stream),
-                         "copy", err) == SG_OK;
-}
-
-/* An empty sum is zero. */
-static bool launch_zero(const sg_launch *l, sg_error *err)
-{
-    const reduction *r = l->state;
-    return sg_cuda_check(cudaMemsetAsync(l->out[0], 0, r->out_bytes, l->stream), "fill", err) == SG_OK;
 }
 
 static bool launch_nothing(const sg_launch *l, sg_error *err)
 {
     (void)l, (void)err;
     return true;
+}
+
+static bool launch_rows(const sg_launch *l, sg_error *err)
+{
+    const reduction *r = l->state;
+    sg_cuda_softmax_rows rows = r->rows;
+    rows.z = l->in[0];
+    rows.out = l->out[0];
+    sg_cuda_softmax_run(&rows, l->stream);
+    return sg_cuda_launched(err);
 }
 
 /* --------------------------------------------------------------------------------------------------- preparing */
@@ -118,90 +98,41 @@ static reduction *new_reduction(const sg_kernel_spec *spec, sg_kernel *out, sg_e
         sg_fail(err, SG_E_MEMORY, "out of memory for %s", spec->node->op->name);
         return NULL;
     }
-    r->out_bytes = (size_t)sg_shape_count(&spec->out_shape[0]) * sizeof(float);
     *out = (sg_kernel){.name = spec->node->op->name, .state = r, .release = sg_free, .launch = launch_nothing};
     return r;
 }
 
-static void finish(reduction *r, sg_kernel *out)
+/* Softmax and its like of rows in registers; false if the rows are not contiguous or too long. */
+static bool find_rows(reduction *r, const sg_kernel_spec *spec, sg_kernel *out)
 {
-    size_t element = r->partial ? SG_CUDA_ACC_BYTES : sizeof(float);
-    for (int32_t i = 0; i + 1 < r->n_passes; i++) {
-        const sg_cuda_pass *p = &r->pass[i];
-        size_t bytes = ((size_t)(p->outer * p->chunks * p->inner) * element + 255) / 256 * 256;
-        r->half = bytes > r->half ? bytes : r->half;
-    }
-    out->workspace = 2 * r->half;
+    const sg_op *op = spec->node->op;
+    sg_axis_split x = sg_split_at(&spec->in_shape[0], spec->attr[0].i);
+    bool bf16 = spec->in_dtype[0] == SG_BF16;
+    if (x.inner != 1 || (op != &sg_op_softmax && op != &sg_op_log_softmax && op != &sg_op_logsumexp))
+        return false;
+    r->rows = (sg_cuda_softmax_rows){.kind = op == &sg_op_softmax       ? SG_CUDA_SOFTMAX
+                                             : op == &sg_op_log_softmax ? SG_CUDA_LOG_SOFTMAX
+                                                                        : SG_CUDA_ROW_LOGSUMEXP,
+                                     .rows = x.outer,
+                                     .n = x.size,
+                                     .team = sg_cuda_softmax_team(x.size, bf16),
+                                     .bf16 = bf16};
+    out->launch = launch_rows;
+    return r->rows.team > 0;
+}
+
+static bool is_empty(const sg_kernel_spec *spec) { return sg_shape_count(&spec->out_shape[0]) == 0; }
+
+static void add_passes(reduction *r, sg_axis_split x, sg_kernel *out)
+{
+    r->pass[0] = whole(x.outer, x.size, x.inner);
+    cut(&r->pass[0]);
+    r->n_passes = 1;
     out->launch = launch;
-}
-
-/* The axes of `summed` taken away one group at a time, last first. */
-static void plan_sums(reduction *r, const sg_shape *x, const bool *summed)
-{
-    int64_t size[SG_MAX_RANK], inner = 1;
-    bool sum[SG_MAX_RANK];
-    int32_t groups = 0;
-    for (int32_t i = 0; i < x->rank; i++) {
-        if (x->dim[i] == 1)
-            continue;
-        if (groups > 0 && sum[groups - 1] == summed[i]) {
-            size[groups - 1] *= x->dim[i];
-            continue;
-        }
-        size[groups] = x->dim[i];
-        sum[groups++] = summed[i];
-    }
-    for (int32_t g = groups - 1; g >= 0; g--) {
-        if (!sum[g]) {
-            inner *= size[g];
-            continue;
-        }
-        int64_t outer = 1;
-        for (int32_t k = 0; k < g; k++)
-            outer *= size[k];
-        add_passes(r, outer, size[g], inner);
-    }
-}
-
-static sg_status prepare_sums(const sg_kernel_spec *spec, const bool *summed, sg_kernel *out, sg_error *err)
-{
-    reduction *r = new_reduction(spec, out, err);
-    if (!r)
-        return SG_E_MEMORY;
-    r->rule = SG_CUDA_SUM;
-    if (r->out_bytes == 0)
-        return SG_OK;
-    if (sg_shape_count(&spec->in_shape[0]) == 0) {
-        out->launch = launch_zero;
-        return SG_OK;
-    }
-    plan_sums(r, &spec->in_shape[0], summed);
-    finish(r, out);
-    if (r->n_passes == 0)
-        out->launch = launch_copy;
-    return SG_OK;
-}
-
-static sg_status prepare_sum(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
-{
-    (void)device;
-    bool summed[SG_MAX_RANK] = {false};
-    for (int64_t i = 0; i < spec->attr[0].count; i++)
-        summed[spec->attr[0].ints[i]] = true;
-    return prepare_sums(spec, summed, out, err);
-}
-
-/* Summed are the axes that x has more, and those that are 1 in the result only. */
-static sg_status prepare_sum_like(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
-{
-    (void)device;
-    bool summed[SG_MAX_RANK] = {false};
-    const sg_shape *x = &spec->in_shape[0], *y = &spec->out_shape[0];
-    for (int32_t i = 0; i < x->rank; i++) {
-        int32_t k = i - (x->rank - y->rank);
-        summed[i] = k < 0 || y->dim[k] != x->dim[i];
-    }
-    return prepare_sums(spec, summed, out, err);
+    if (r->pass[0].chunks == 1)
+        return;
+    r->pass[r->n_passes++] = whole(x.outer, r->pass[0].chunks, x.inner);
+    out->workspace = (size_t)(x.outer * r->pass[0].chunks * x.inner) * SG_CUDA_ACC_BYTES;
 }
 
 static sg_cuda_rule rule_of(const sg_op *op)
@@ -222,14 +153,15 @@ static sg_status prepare_along(sg_device *device, const sg_kernel_spec *spec, sg
         return SG_E_MEMORY;
     sg_axis_split x = sg_split_at(&spec->in_shape[0], spec->attr[0].i);
     r->rule = rule_of(spec->node->op);
-    r->partial = true;
-    if (r->out_bytes == 0)
+    if (is_empty(spec) || find_rows(r, spec, out))
         return SG_OK;
-    if (x.size > 0)
-        add_passes(r, x.outer, x.size, x.inner);
-    else /* prod and logsumexp of nothing: the rule's start */
-        r->pass[r->n_passes++] = (sg_cuda_pass){x.outer, 0, x.inner, 1, 1, 32, SG_CUDA_THREAD};
-    finish(r, out);
+    if (x.size > 0) {
+        add_passes(r, x, out);
+        return SG_OK;
+    }
+    /* prod and logsumexp of nothing: the rule's start */
+    r->pass[r->n_passes++] = (sg_cuda_pass){x.outer, 0, x.inner, 1, 1, 32, SG_CUDA_THREAD};
+    out->launch = launch;
     return SG_OK;
 }
 
@@ -272,7 +204,7 @@ static sg_status prepare_scan(sg_device *device, const sg_kernel_spec *spec, sg_
     if (!r)
         return SG_E_MEMORY;
     sg_axis_split x = sg_split_at(&spec->in_shape[0], spec->attr[0].i);
-    if (r->out_bytes == 0)
+    if (is_empty(spec) || find_rows(r, spec, out))
         return SG_OK;
     r->pass[0] = whole(x.outer, x.size, x.inner);
     const sg_op *op = spec->node->op;
@@ -285,10 +217,17 @@ static sg_status prepare_scan(sg_device *device, const sg_kernel_spec *spec, sg_
 
 static bool supports(const sg_kernel_spec *spec) { return spec->in_dtype[0] == SG_F32; }
 
+/* Rows in registers may be bf16 too. */
+static bool supports_rows(const sg_kernel_spec *spec)
+{
+    reduction r;
+    sg_kernel kernel;
+    return supports(spec) || (spec->in_dtype[0] == SG_BF16 && find_rows(&r, spec, &kernel));
+}
+
 const sg_cuda_kernel sg_cuda_reduce_kernels[] = {
-    {&sg_op_sum, supports, prepare_sum},      {&sg_op_sum_like, supports, prepare_sum_like},
-    {&sg_op_max, supports, prepare_along},    {&sg_op_min, supports, prepare_along},
-    {&sg_op_prod, supports, prepare_along},   {&sg_op_argmax, supports, prepare_along},
-    {&sg_op_argmin, supports, prepare_along}, {&sg_op_logsumexp, supports, prepare_along},
-    {&sg_op_softmax, supports, prepare_scan}, {&sg_op_log_softmax, supports, prepare_scan},
-    {&sg_op_cumsum, supports, prepare_scan},  {0}};
+    {&sg_op_max, supports, prepare_along},         {&sg_op_min, supports, prepare_along},
+    {&sg_op_prod, supports, prepare_along},        {&sg_op_argmax, supports, prepare_along},
+    {&sg_op_argmin, supports, prepare_along},      {&sg_op_logsumexp, supports_rows, prepare_along},
+    {&sg_op_softmax, supports_rows, prepare_scan}, {&sg_op_log_softmax, supports_rows, prepare_scan},
+    {&sg_op_cumsum, supports, prepare_scan},       {0}};

@@ -132,8 +132,6 @@ extern "C" void sg_cuda_reduce(sg_cuda_rule rule, const sg_cuda_pass *p, bool pa
                                void *y, cudaStream_t stream)
 {
     switch (rule) {
-    case SG_CUDA_SUM:
-        return run_rule<sum_rule>(p, partial_in, partial_out, x, y, stream);
     case SG_CUDA_PROD:
         return run_rule<prod_rule>(p, partial_in, partial_out, x, y, stream);
     case SG_CUDA_MAX:

@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 typedef enum sg_cuda_rule {
-    SG_CUDA_SUM,
     SG_CUDA_PROD,
     SG_CUDA_MAX,
     SG_CUDA_MIN,

@@ -1,0 +1,188 @@
+/* layer_norm.c - layer normalisation and its derivatives: which operands a node has, and how its rows are cut. Those that ask for
+ * derivatives of mean and 1 / sqrt(..), and rows too long for the registers of a block, are left to the decomposition. */
+#include "ops/derivative_internal.h"
+#include "runtime/cuda/cuda_kernels.h"
+#include "runtime/cuda/layer_norm_internal.h"
+
+enum {
+    BLOCKS =
+        256, /* that leave sums over rows: two for each processor of a large card, and few rows to add up in the end */
+    LEAST_ROWS = 2 /* of each team where sums are left */
+};
+
+enum { X, GAMMA, BETA }; /* inputs */
+enum { Y, MEAN, RSTD };  /* outputs */
+
+/* Where the node's operands lie; -1: there is none. */
+typedef struct places {
+    int32_t mean, rstd, g;         /* known beforehand */
+    int32_t tx, tgamma, tbeta, tg; /* tangents */
+    int32_t gx, ggamma, gbeta;     /* outputs of the reverse derivative */
+} places;
+
+typedef struct layer_norm {
+    sg_cuda_norm s;
+    places p;
+    int32_t alias[3];
+} layer_norm;
+
+/* ---------------------------------------------------------------------------------------------------------- launch */
+
+static const void *input(const sg_launch *l, int32_t place) { return place < 0 ? NULL : l->in[place]; }
+static void *output(const sg_launch *l, int32_t place) { return place < 0 ? NULL : l->out[place]; }
+
+static bool launch(const sg_launch *l, sg_error *err)
+{
+    const layer_norm *norm = l->state;
+    const places *p = &norm->p;
+    sg_cuda_norm s = norm->s;
+    bool reverse = s.kind == SG_CUDA_NORM_VJP || s.kind == SG_CUDA_NORM_VJP_JVP;
+    s.x = l->in[X];
+    s.gamma = l->in[GAMMA];
+    s.beta = l->in[BETA];
+    s.mean = input(l, p->mean);
+    s.rstd = input(l, p->rstd);
+    s.g = input(l, p->g);
+    s.tx = input(l, p->tx);
+    s.tgamma = input(l, p->tgamma);
+    s.tbeta = input(l, p->tbeta);
+    s.tg = input(l, p->tg);
+    s.out = reverse ? output(l, p->gx) : l->out[Y];
+    s.out_mean = reverse ? NULL : l->out[MEAN];
+    s.out_rstd = reverse ? NULL : l->out[RSTD];
+    s.ggamma = output(l, p->ggamma);
+    s.gbeta = output(l, p->gbeta);
+    s.sums = l->workspace;
+    sg_cuda_norm_run(&s, l->stream);
+    return sg_cuda_launched(err);
+}
+
+/* --------------------------------------------------------------------------------------------------------- prepare */
+
+static void find_tangents(places *p, const sg_derivative_parts *parts)
+{
+    p->tx = sg_derivative_with(parts, X);
+    p->tgamma = sg_derivative_with(parts, GAMMA);
+    p->tbeta = sg_derivative_with(parts, BETA);
+}
+
+static void find_reverse(places *p, const sg_derivative_parts *parts)
+{
+    p->mean = sg_derivative_hint(&sg_op_layer_norm_vjp, parts, MEAN);
+    p->rstd = sg_derivative_hint(&sg_op_layer_norm_vjp, parts, RSTD);
+    p->g = sg_derivative_with(parts, Y);
+    p->gx = sg_derivative_wrt(parts, X);
+    p->ggamma = sg_derivative_wrt(parts, GAMMA);
+    p->gbeta = sg_derivative_wrt(parts, BETA);
+}
+
+static bool only_y_seeded(const sg_derivative_parts *parts) { return parts->n_with == 1 && parts->with[0] == Y; }
+
+/* False if there is no kernel for this choice of derivatives. */
+static bool find_places(const sg_kernel_spec *spec, places *p)
+{
+    const sg_op *op = spec->node->op;
+    *p = (places){-1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+    if (op == &sg_op_layer_norm)
+        return true;
+    sg_derivative_parts parts = sg_derivative_split(op, spec->attr, spec->n_in);
+    if (op == &sg_op_layer_norm_jvp) {
+        find_tangents(p, &parts);
+        p->mean = sg_derivative_hint(op, &parts, MEAN);
+        p->rstd = sg_derivative_hint(op, &parts, RSTD);
+        return true;
+    }
+    if (op == &sg_op_layer_norm_vjp) {
+        find_reverse(p, &parts);
+        return only_y_seeded(&parts);
+    }
+    sg_derivative_parts reverse = sg_derivative_split(&sg_op_layer_norm_vjp, spec->attr, parts.n_x);
+    find_reverse(p, &reverse);
+    find_tangents(p, &parts);
+    p->tg = sg_derivative_with(&parts, p->g);
+    return only_y_seeded(&reverse);
+}
+
+static bool is_number(const sg_kernel_spec *spec, int32_t k) { return spec->in_shape[k].rank == 0; }
+
+static void find_rows(sg_cuda_norm *s, const sg_kernel_spec *spec)
+{
+    const sg_shape *x = &spec->in_shape[X];
+    s->rows = s->n = 1;
+    for (int32_t i = 0; i < x->rank; i++)
+        *(i < x->rank - spec->attr[0].i ? &s->rows : &s->n) *= x->dim[i];
+    s->bf16 = spec->in_dtype[X] == SG_BF16;
+    s->affine_bf16 = spec->in_dtype[GAMMA] == SG_BF16;
+    s->team = sg_cuda_norm_team(s->n, s->bf16);
+}
+
+static bool is_f32(const sg_kernel_spec *spec, int32_t k) { return k < 0 || spec->in_dtype[k] == SG_F32; }
+
+/* Statistics are f32 whatever the rows are. */
+static bool fits_types(const sg_kernel_spec *spec, const places *p)
+{
+    const sg_op *op = spec->node->op;
+    bool forward = op == &sg_op_layer_norm || op == &sg_op_layer_norm_jvp;
+    return (spec->in_dtype[X] == SG_F32 || spec->in_dtype[X] == SG_BF16) &&
+           spec->in_dtype[GAMMA] == spec->in_dtype[BETA] && is_f32(spec, p->mean) && is_f32(spec, p->rstd) &&
+           (!forward || spec->out_dtype[MEAN] == SG_F32);
+}
+
+static bool supports(const sg_kernel_spec *spec)
+{
+    places p;
+    sg_cuda_norm s = {0};
+    if (!find_places(spec, &p) || !fits_types(spec, &p))
+        return false;
+    find_rows(&s, spec);
+    bool number_sums = (p.ggamma >= 0 && is_number(spec, GAMMA)) || (p.gbeta >= 0 && is_number(spec, BETA));
+    return s.team > 0 && !number_sums;
+}
+
+static sg_cuda_norm_kind kind_of(const sg_op *op)
+{
+    return op == &sg_op_layer_norm       ? SG_CUDA_NORM
+           : op == &sg_op_layer_norm_vjp ? SG_CUDA_NORM_VJP
+           : op == &sg_op_layer_norm_jvp ? SG_CUDA_NORM_JVP
+                                         : SG_CUDA_NORM_VJP_JVP;
+}
+
+static void cut_rows(sg_cuda_norm *s, bool sums)
+{
+    int64_t each = sg_cuda_norm_rows(s->team), least = sums ? LEAST_ROWS * each : each;
+    s->chunk = sums ? (s->rows + BLOCKS - 1) / BLOCKS : each;
+    s->chunk = (s->chunk < least ? least : s->chunk + each - 1) / each * each;
+    s->chunks = (s->rows + s->chunk - 1) / s->chunk;
+}
+
+static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
+{
+    (void)device;
+    const sg_op *op = spec->node->op;
+    layer_norm *norm = sg_calloc(1, sizeof *norm);
+    if (!norm)
+        return sg_fail(err, SG_E_MEMORY, "out of memory for %s", op->name);
+    find_places(spec, &norm->p);
+    find_rows(&norm->s, spec);
+    norm->s.kind = kind_of(op);
+    norm->s.eps = (float)spec->attr[1].f;
+    norm->s.gamma_number = is_number(spec, GAMMA);
+    norm->s.beta_number = is_number(spec, BETA);
+    bool sums = norm->p.ggamma >= 0 || norm->p.gbeta >= 0;
+    cut_rows(&norm->s, sums);
+    for (int32_t k = 0; k < 3; k++)
+        norm->alias[k] = -1;
+    if (op == &sg_op_layer_norm)
+        norm->alias[Y] = X; /* a row is read before it is written */
+    if (op == &sg_op_layer_norm_vjp && norm->p.gx >= 0)
+        norm->alias[norm->p.gx] = norm->p.g;
+    *out = (sg_kernel){.name = op->name, .launch = launch, .state = norm, .release = sg_free, .alias = norm->alias};
+    out->workspace = sums ? (size_t)(2 * norm->s.chunks * norm->s.n) * sizeof(float) : 0;
+    return SG_OK;
+}
+
+const sg_cuda_kernel sg_cuda_layer_norm_kernels[] = {{&sg_op_layer_norm, supports, prepare},
+                                                     {&sg_op_layer_norm_vjp, supports, prepare},
+                                                     {&sg_op_layer_norm_jvp, supports, prepare},
+                                                     {&sg_op_layer_norm_vjp_jvp, supports, prepare},
+                                                     {0}};

@@ -1,0 +1,49 @@
+/* layer_norm_internal.h - layer normalisation and its derivatives, between layer_norm.c (which operands) and layer_norm.cu. */
+#ifndef SG_CUDA_LAYER_NORM_INTERNAL_H
+#define SG_CUDA_LAYER_NORM_INTERNAL_H
+
+#include <cuda_runtime_api.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum sg_cuda_norm_kind {
+    SG_CUDA_NORM,
+    SG_CUDA_NORM_VJP,
+    SG_CUDA_NORM_JVP,
+    SG_CUDA_NORM_VJP_JVP
+} sg_cuda_norm_kind;
+
+/* Rows [rows, n]. Of pointers that are NULL there is no operand: tangents are zero, results are not wanted. */
+typedef struct sg_cuda_norm {
+    sg_cuda_norm_kind kind;
+    int64_t rows, n;
+    int64_t chunk, chunks; /* rows of a block */
+    int32_t team;          /* threads of a row */
+    float eps;
+    bool bf16;        /* x, g, tx, tg and out */
+    bool affine_bf16; /* gamma, beta, tgamma, tbeta, ggamma, gbeta */
+    bool gamma_number, beta_number;
+    const void *x, *g, *tx, *tg;
+    const void *gamma, *beta, *tgamma, *tbeta;
+    const float *mean, *rstd;   /* known beforehand, or both NULL */
+    void *out;                  /* y, its tangent, gx or its tangent */
+    float *out_mean, *out_rstd; /* of the forward kinds */
+    void *ggamma, *gbeta;
+    float *sums; /* [2, chunks, n] if one of these two is there */
+} sg_cuda_norm;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The team for rows of n elements, 0 if there are too many; sizes of the elements as above. */
+int32_t sg_cuda_norm_team(int64_t n, bool bf16);
+/* Rows that one block works at at a time. */
+int64_t sg_cuda_norm_rows(int32_t team);
+void sg_cuda_norm_run(const sg_cuda_norm *s, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

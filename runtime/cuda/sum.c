@@ -1,0 +1,237 @@
+/* sum.c - sums over any set of axes: which passes, in which form. Forms and chunks depend on shapes alone, so that every card
+ * gives the same sums.
+ *
+ * Neighbouring axes that are both kept or both summed are merged; then each summed axis is taken away by itself, last axis
+ * first, seen as x [outer, size, inner] -> y [outer, inner]. A long axis whose result has few elements is cut into chunks that are
+ * summed apart and then joined: work for all processors. A small sum is done in one launch, by many threads for each column. */
+#include <string.h>
+
+#include "ops/ops_internal.h"
+#include "runtime/cuda/cuda_kernels.h"
+#include "runtime/cuda/sum_internal.h"
+
+enum {
+    BLOCK = 256,
+    FEW_BLOCKS = 132,    /* fewer leave processors without work */
+    WANTED_BLOCKS = 528, /* enough reads in flight */
+    SHORT_ROW = 8,       /* one thread reads it faster than a team joins it */
+    TEAM_ROW = 1024,     /* the longest row of a team within a warp */
+    ROW_CHUNK = 8192,    /* the least that a block takes of a contiguous row that is cut */
+    SHORT_COLUMN = 8,    /* one thread reads it */
+    MIDDLE_COLUMN = 64,  /* the same if there are many columns */
+    MANY_COLUMNS = 1 << 16,
+    SMALL_SUM = 1 << 19, /* elements that one launch sums */
+    SMALL_COLUMN = 4096, /* its longest column */
+    LEAST_DEPTH = 8,     /* pieces of a thread of a chunk */
+    MOST_DEPTH = 1024    /* errors grow with it */
+};
+#define MAX_PASSES (2 * SG_MAX_RANK)
+
+typedef struct summation {
+    int32_t n_passes;
+    sg_cuda_sum_pass pass[MAX_PASSES];
+    size_t out_bytes;
+    size_t half; /* bytes of each of the two intermediate buffers */
+} summation;
+
+/* ------------------------------------------------------------------------------------------------------- forms */
+
+static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Rows of inner = 1. */
+static void choose_row(sg_cuda_sum_pass *p, int32_t wide)
+{
+    if (p->size <= SHORT_ROW)
+        return;
+    p->form = SG_CUDA_SUM_ROW;
+    p->vector = p->size % wide == 0 ? wide : 1;
+    while (p->lanes < 32 && p->lanes * p->vector < p->size)
+        p->lanes *= 2;
+    if (p->size <= TEAM_ROW)
+        return;
+    p->lanes = BLOCK;
+    if (p->outer < WANTED_BLOCKS) {
+        int64_t chunks = least_of(p->size / ROW_CHUNK, ceil_div(WANTED_BLOCKS, p->outer));
+        p->chunk = ceil_div(ceil_div(p->size, chunks > 1 ? chunks : 1), wide) * wide;
+    }
+}
+
+/* Few elements: narrow blocks, so that there are many of them, with all threads along the columns. */
+static void choose_small(sg_cuda_sum_pass *p)
+{
+    p->lanes = 32;
+    while (p->lanes > 1 &&
+           (p->lanes / 2 >= p->inner || (p->lanes > 8 && p->outer * ceil_div(p->inner, p->lanes) < FEW_BLOCKS)))
+        p->lanes /= 2;
+}
+
+static void choose_large(sg_cuda_sum_pass *p, int32_t wide)
+{
+    p->vector = p->inner % wide == 0 ? wide : 1;
+    int64_t pieces = p->inner / p->vector;
+    p->lanes = 32;
+    while (p->lanes > 1 && p->lanes / 2 >= pieces)
+        p->lanes /= 2;
+    int64_t rows = SG_CUDA_SUM_THREADS(p->vector) / p->lanes, blocks = p->outer * ceil_div(pieces, p->lanes);
+    int64_t chunks = least_of(ceil_div(WANTED_BLOCKS, blocks), p->size / (LEAST_DEPTH * rows));
+    int64_t least = ceil_div(p->size, rows * MOST_DEPTH);
+    p->chunk = ceil_div(p->size, chunks > least ? chunks : least);
+}
+
+static sg_cuda_sum_pass choose(int64_t outer, int64_t size, int64_t inner, bool bf16)
+{
+    sg_cuda_sum_pass p = {outer, size, inner, size, 1, 1, 1, SG_CUDA_SUM_THREAD, bf16, false};
+    int32_t wide = bf16 ? 8 : 4;
+    int64_t columns = outer * inner;
+    if (inner == 1) {
+        choose_row(&p, wide);
+    } else if (size <= SHORT_COLUMN || (size <= MIDDLE_COLUMN && columns >= MANY_COLUMNS)) {
+        p.vector = inner % wide == 0 && columns / wide >= MANY_COLUMNS ? wide : 1;
+    } else {
+        p.form = SG_CUDA_SUM_COLUMNS;
+        if (columns * size <= SMALL_SUM && size <= SMALL_COLUMN)
+            choose_small(&p);
+        else
+            choose_large(&p, wide);
+    }
+    p.chunks = ceil_div(p.size, p.chunk);
+    return p;
+}
+
+/* One axis, in as many passes as its chunks need. What lies between passes is f32. */
+static void add_passes(summation *s, int64_t outer, int64_t size, int64_t inner, bool bf16)
+{
+    do {
+        s->pass[s->n_passes] = choose(outer, size, inner, bf16 && s->n_passes == 0);
+        size = s->pass[s->n_passes++].chunks;
+    } while (size > 1 && s->n_passes < MAX_PASSES);
+}
+
+/* ----------------------------------------------------------------------------------------------------- running */
+
+static bool launch(const sg_launch *l, sg_error *err)
+{
+    const summation *s = l->state;
+    const void *in = l->in[0];
+    for (int32_t i = 0; i < s->n_passes; i++) {
+        void *out = i == s->n_passes - 1 ? l->out[0] : (char *)l->workspace + (size_t)(i & 1) * s->half;
+        sg_cuda_sum(&s->pass[i], in, out, l->stream);
+        in = out;
+    }
+    return sg_cuda_launched(err);
+}
+
+static bool launch_copy(const sg_launch *l, sg_error *err)
+{
+    const summation *s = l->state;
+    return sg_cuda_check(cudaMemcpyAsync(l->out[0], l->in[0], s->out_bytes, cudaMemcpyDeviceToDevice, l->stream),
+                         "copy", err) == SG_OK;
+}
+
+/* An empty sum is zero. */
+static bool launch_zero(const sg_launch *l, sg_error *err)
+{
+    const summation *s = l->state;
+    return sg_cuda_check(cudaMemsetAsync(l->out[0], 0, s->out_bytes, l->stream), "fill", err) == SG_OK;
+}
+
+static bool launch_nothing(const sg_launch *l, sg_error *err)
+{
+    (void)l, (void)err;
+    return true;
+}
+
+/* --------------------------------------------------------------------------------------------------- preparing */
+
+/* The axes of `summed` taken away one group at a time, last first. */
+static void plan_passes(summation *s, const sg_shape *x, const bool *summed, bool bf16)
+{
+    int64_t size[SG_MAX_RANK], inner = 1;
+    bool sum[SG_MAX_RANK];
+    int32_t groups = 0;
+    for (int32_t i = 0; i < x->rank; i++) {
+        if (x->dim[i] == 1)
+            continue;
+        if (groups > 0 && sum[groups - 1] == summed[i]) {
+            size[groups - 1] *= x->dim[i];
+            continue;
+        }
+        size[groups] = x->dim[i];
+        sum[groups++] = summed[i];
+    }
+    for (int32_t g = groups - 1; g >= 0; g--) {
+        if (!sum[g]) {
+            inner *= size[g];
+            continue;
+        }
+        int64_t outer = 1;
+        for (int32_t k = 0; k < g; k++)
+            outer *= size[k];
+        add_passes(s, outer, size[g], inner, bf16);
+    }
+}
+
+static size_t intermediate_bytes(const summation *s)
+{
+    size_t most = 0;
+    for (int32_t i = 0; i + 1 < s->n_passes; i++) {
+        const sg_cuda_sum_pass *p = &s->pass[i];
+        size_t bytes = ((size_t)(p->outer * p->chunks * p->inner) * sizeof(float) + 255) / 256 * 256;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+static sg_status prepare(const sg_kernel_spec *spec, const bool *summed, sg_kernel *out, sg_error *err)
+{
+    summation *s = sg_calloc(1, sizeof *s);
+    if (!s)
+        return sg_fail(err, SG_E_MEMORY, "out of memory for %s", spec->node->op->name);
+    bool bf16 = spec->in_dtype[0] == SG_BF16;
+    s->out_bytes = (size_t)sg_shape_count(&spec->out_shape[0]) * sg_dtype_size(spec->out_dtype[0]);
+    *out = (sg_kernel){.name = spec->node->op->name, .state = s, .release = sg_free, .launch = launch_nothing};
+    if (s->out_bytes == 0)
+        return SG_OK;
+    if (sg_shape_count(&spec->in_shape[0]) == 0) {
+        out->launch = launch_zero;
+        return SG_OK;
+    }
+    plan_passes(s, &spec->in_shape[0], summed, bf16);
+    out->launch = s->n_passes == 0 ? launch_copy : launch;
+    if (s->n_passes > 0)
+        s->pass[s->n_passes - 1].out_bf16 = bf16;
+    s->half = intermediate_bytes(s);
+    out->workspace = (s->n_passes > 2 ? 2 : s->n_passes > 1 ? 1 : 0) * s->half;
+    return SG_OK;
+}
+
+static sg_status prepare_sum(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
+{
+    (void)device;
+    bool summed[SG_MAX_RANK] = {false};
+    for (int64_t i = 0; i < spec->attr[0].count; i++)
+        summed[spec->attr[0].ints[i]] = true;
+    return prepare(spec, summed, out, err);
+}
+
+/* Summed are the axes that x has more, and those that are 1 in the result only. */
+static sg_status prepare_sum_like(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
+{
+    (void)device;
+    bool summed[SG_MAX_RANK] = {false};
+    const sg_shape *x = &spec->in_shape[0], *y = &spec->out_shape[0];
+    for (int32_t i = 0; i < x->rank; i++) {
+        int32_t k = i - (x->rank - y->rank);
+        summed[i] = k < 0 || y->dim[k] != x->dim[i];
+    }
+    return prepare(spec, summed, out, err);
+}
+
+static bool supports(const sg_kernel_spec *spec)
+{
+    return (spec->in_dtype[0] == SG_F32 || spec->in_dtype[0] == SG_BF16) && spec->out_dtype[0] == spec->in_dtype[0];
+}
+
+const sg_cuda_kernel sg_cuda_sum_kernels[] = {
+    {&sg_op_sum, supports, prepare_sum}, {&sg_op_sum_like, supports, prepare_sum_like}, {0}};

@@ -1,0 +1,152 @@
+/* sum.cu - sums over the middle axis of x [outer, size, inner], in the forms of sum_internal.h: reads of 16 bytes where rows are whole
+ * numbers of those, several of them in flight before the first is added. */
+#include "runtime/cuda/row.cuh"
+#include "runtime/cuda/sum_internal.h"
+
+template <int V> struct batch {
+    enum { SIZE = V > 1 ? 4 : 8 };
+};
+
+/* Pieces at x, x + step, ... added to `sum`; `left` of them are there, of which this takes at most a batch. */
+template <class I, int V>
+__device__ static inline void add_batch(const I *x, int64_t step, int64_t left, float (&sum)[V])
+{
+    enum { SIZE = batch<V>::SIZE };
+    sg_piece<I, V> piece[SIZE];
+#pragma unroll
+    for (int u = 0; u < SIZE; u++)
+        if (u < left)
+            piece[u] = sg_load<V>(x + u * step);
+        else
+            piece[u] = {};
+#pragma unroll
+    for (int u = 0; u < SIZE; u++)
+#pragma unroll
+        for (int v = 0; v < V; v++)
+            sum[v] += piece[u][v];
+}
+
+/* n pieces. */
+template <class I, int V>
+__device__ static inline void add_pieces(const I *x, int64_t step, int64_t n, float (&sum)[V])
+{
+    for (; n > 0; n -= batch<V>::SIZE, x += batch<V>::SIZE * step)
+        add_batch(x, step, n, sum);
+}
+
+__device__ static inline int64_t length_of(const sg_cuda_sum_pass &p, int64_t chunk)
+{
+    int64_t rest = p.size - chunk * p.chunk;
+    return rest < p.chunk ? rest : p.chunk;
+}
+
+/* Where chunk c of slab o begins: element (o, c chunk, 0). */
+__device__ static inline int64_t begin_of(const sg_cuda_sum_pass &p, int64_t o, int64_t c)
+{
+    return (o * p.size + c * p.chunk) * p.inner;
+}
+
+template <class I, class O, int V> __global__ void __launch_bounds__(SG_BLOCK) sum_thread(sg_cuda_sum_pass p, const I *x, O *y)
+{
+    int64_t across = p.inner / V, count = p.outer * p.chunks * across;
+    for (int64_t t = sg_first(); t < count; t += sg_stride()) {
+        int64_t slab, o, column = sg_divide(t, across, &slab) * V, c = sg_divide(slab, p.chunks, &o);
+        float sum[V] = {};
+        add_pieces(x + begin_of(p, o, c) + column, p.inner, length_of(p, c), sum);
+        sg_store(y + slab * p.inner + column, sum);
+    }
+}
+
+/* inner is 1: a team of `lanes` threads, or a block, adds up a chunk of a row. */
+template <class I, class O, int V> __global__ void __launch_bounds__(SG_BLOCK) sum_row(sg_cuda_sum_pass p, const I *x, O *y)
+{
+    __shared__ float room[SG_WARPS];
+    sg_team team = sg_team_of(p.lanes);
+    int teams = SG_BLOCK / team.size, own = threadIdx.x / team.size;
+    int64_t rows = p.outer * p.chunks;
+    for (int64_t base = (int64_t)blockIdx.x * teams; base < rows; base += (int64_t)gridDim.x * teams) {
+        float sum[V] = {}, total[1] = {0};
+        int64_t t = base + own;
+        if (t < rows) {
+            int64_t o, c = sg_divide(t, p.chunks, &o), pieces = length_of(p, c) / V - team.lane;
+            add_pieces(x + begin_of(p, o, c) + team.lane * V, team.size * V, (pieces + team.size - 1) / team.size, sum);
+        }
+#pragma unroll
+        for (int v = 0; v < V; v++)
+            total[0] += sum[v];
+        sg_team_sum(team, total, room);
+        if (t < rows && team.lane == 0)
+            sg_round(total[0], y + t);
+    }
+}
+
+/* Threads [y][x] of a block: x is a piece of the row, y takes every (threads / lanes)th row; then the upper half of the rows of threads
+ * is added to the lower until one is left. */
+template <class I, class O, int V>
+__global__ void __launch_bounds__(SG_CUDA_SUM_THREADS(V)) sum_columns(sg_cuda_sum_pass p, const I *x, O *y)
+{
+    enum { THREADS = SG_CUDA_SUM_THREADS(V) };
+    __shared__ float room[V][THREADS];
+    int me = threadIdx.x, lane = me % p.lanes, row = me / p.lanes, rows = THREADS / p.lanes;
+    int64_t pieces = p.inner / V, across = (pieces + p.lanes - 1) / p.lanes, tiles = p.outer * p.chunks * across;
+    for (int64_t t = blockIdx.x; t < tiles; t += gridDim.x) {
+        int64_t slab, o, piece = sg_divide(t, across, &slab) * p.lanes + lane, c = sg_divide(slab, p.chunks, &o);
+        float sum[V] = {};
+        if (piece < pieces)
+            add_pieces(x + begin_of(p, o, c) + row * p.inner + piece * V, rows * p.inner,
+                       (length_of(p, c) - row + rows - 1) / rows, sum);
+#pragma unroll
+        for (int v = 0; v < V; v++)
+            room[v][me] = sum[v];
+        __syncthreads();
+        for (int half = rows / 2; half > 0; half /= 2) {
+            if (row < half)
+#pragma unroll
+                for (int v = 0; v < V; v++)
+                    room[v][me] += room[v][me + half * p.lanes];
+            __syncthreads();
+        }
+        if (row == 0 && piece < pieces) {
+#pragma unroll
+            for (int v = 0; v < V; v++)
+                sum[v] = room[v][me];
+            sg_store(y + slab * p.inner + piece * V, sum);
+        }
+        __syncthreads();
+    }
+}
+
+template <class I, class O, int V>
+static void run_form(const sg_cuda_sum_pass *p, const void *in, void *out, cudaStream_t stream)
+{
+    const I *x = (const I *)in;
+    O *y = (O *)out;
+    int64_t rows = p->outer * p->chunks, pieces = p->inner / V, across = (pieces + p->lanes - 1) / p->lanes;
+    if (p->form == SG_CUDA_SUM_THREAD)
+        SG_CUDA_LAUNCH((sum_thread<I, O, V>), sg_blocks(rows * pieces, SG_BLOCK), SG_BLOCK, stream, *p, x, y);
+    else if (p->form == SG_CUDA_SUM_ROW)
+        SG_CUDA_LAUNCH((sum_row<I, O, V>), sg_blocks(rows, SG_BLOCK / p->lanes), SG_BLOCK, stream, *p, x, y);
+    else
+        SG_CUDA_LAUNCH((sum_columns<I, O, V>), sg_blocks(rows * across, 1), SG_CUDA_SUM_THREADS(V), stream, *p, x, y);
+}
+
+template <class I, class O>
+static void run(const sg_cuda_sum_pass *p, const void *in, void *out, cudaStream_t stream)
+{
+    if (p->vector > 1)
+        run_form<I, O, sg_wide<I>::VEC>(p, in, out, stream);
+    else
+        run_form<I, O, 1>(p, in, out, stream);
+}
+
+extern "C" void sg_cuda_sum(const sg_cuda_sum_pass *p, const void *in, void *out, cudaStream_t stream)
+{
+    if (p->in_bf16 && p->out_bf16)
+        run<sg_bf16, sg_bf16>(p, in, out, stream);
+    else if (p->in_bf16)
+        run<sg_bf16, float>(p, in, out, stream);
+    else if (p->out_bf16)
+        run<float, sg_bf16>(p, in, out, stream);
+    else
+        run<float, float>(p, in, out, stream);
+}
