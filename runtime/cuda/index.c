@@ -78,11 +78,11 @@ static bool scatter(const sg_launch *l, bool max, sg_error *err)
     const rows *r = l->state;
     if (r->s.rows == 0 || r->s.width == 0)
         return only_check(l, &r->s, 1, err);
-    char *room = l->workspace;
-    int32_t *key = (int32_t *)room, *order = (int32_t *)(room + r->part);
+    char *places = l->workspace, *room = places + 2 * r->part;
+    int32_t *key = (int32_t *)places, *order = (int32_t *)(places + r->part);
     if (r->s.count > 0)
-        sg_cuda_sort(&r->s, l->in[1], key, order, room + 2 * r->part, r->room, l->stream);
-    sg_cuda_scatter_rows(&r->s, max, key, order, l->in[0], l->out[0], l->stream);
+        sg_cuda_sort(&r->s, l->in[1], key, order, room, r->room, l->stream);
+    sg_cuda_scatter_rows(&r->s, max, key, order, l->in[0], l->out[0], (float *)room, l->stream);
     return sg_cuda_launched(err);
 }
 
@@ -99,8 +99,10 @@ static sg_status prepare_scatter(sg_device *device, const sg_kernel_spec *spec, 
     SG_TRY(prepare_rows(device, spec, s, sum ? launch_scatter : launch_segment_max, out, err));
     rows *r = out->state;
     r->part = ((size_t)s.count * sizeof(int32_t) + 255) / 256 * 256;
+    r->s.bf16 = spec->in_dtype[0] == SG_BF16;
     r->room = sg_cuda_sort_bytes(s.count, s.rows);
-    out->workspace = 2 * r->part + r->room;
+    size_t parts = sg_cuda_scatter_bytes(s.count, s.width); /* made when the sort is done */
+    out->workspace = 2 * r->part + (parts > r->room ? parts : r->room);
     return SG_OK;
 }
 
@@ -193,11 +195,16 @@ static sg_status prepare_draw_key(sg_device *device, const sg_kernel_spec *spec,
 
 static bool supports_f32(const sg_kernel_spec *spec) { return spec->in_dtype[0] == SG_F32; }
 
+static bool supports_sums(const sg_kernel_spec *spec)
+{
+    return spec->in_dtype[0] == SG_F32 || spec->in_dtype[0] == SG_BF16;
+}
+
 /* What only moves looks at the size of elements. */
 static bool supports_words(const sg_kernel_spec *spec) { return sg_dtype_size(spec->in_dtype[0]) <= 4; }
 
 const sg_cuda_kernel sg_cuda_index_kernels[] = {{&sg_op_gather, supports_words, prepare_gather},
-                                                {&sg_op_scatter_rows, supports_f32, prepare_scatter},
+                                                {&sg_op_scatter_rows, supports_sums, prepare_scatter},
                                                 {&sg_op_segment_max, supports_f32, prepare_scatter},
                                                 {&sg_op_one_hot, NULL, prepare_one_hot},
                                                 {&sg_op_gather_elements, supports_words, prepare_elements},

@@ -1,5 +1,5 @@
-/* index.cu - rows and elements by index. Sums of equal indices have a fixed order: rows are summed by sorted position, elements
- * by the thread or warp that owns their column. */
+/* index.cu - rows and elements by index (sums of rows are in scatter_rows.cu). Elements with equal indices are summed by the thread or
+ * warp that owns their column, in a fixed order. */
 #include "runtime/cuda/index_internal.h"
 #include "runtime/cuda/rules.cuh"
 
@@ -75,73 +75,13 @@ extern "C" void sg_cuda_one_hot(const sg_cuda_index *s, const int32_t *index, fl
     SG_CUDA_LAUNCH(one_hot, sg_blocks(s->count * s->rows, SG_BLOCK), SG_BLOCK, stream, *s, index, out);
 }
 
-/* ----------------------------------------------------------------------------------------- rows summed by index */
+/* ------------------------------------------------------------------------------------------------------ elements */
 
 __global__ void fill(int64_t n, float value, float *out)
 {
     for (int64_t i = sg_first(); i < n; i += sg_stride())
         out[i] = value;
 }
-
-/* The first place from `first` on whose key is greater than `key`. */
-__device__ static inline int64_t end_of(const int32_t *keys, int64_t first, int64_t count, int32_t key)
-{
-    int64_t low = first, high = count;
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        if (keys[middle] <= key)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* A block takes 32 columns of one sorted place; if that is the first of its key, it joins all rows of this key: eight rows at
- * once, then the eight in order. Rows of the result that no index names are filled before. */
-template <class R>
-__global__ void scatter_rows(sg_cuda_index s, const int32_t *keys, const int32_t *order, const float *in, float *out)
-{
-    __shared__ typename R::acc room[SG_WARPS][SG_WARP];
-    int lane = threadIdx.x % SG_WARP, row = threadIdx.x / SG_WARP;
-    int64_t across = (s.width + SG_WARP - 1) / SG_WARP;
-    for (int64_t t = blockIdx.x; t < s.count * across; t += gridDim.x) {
-        int64_t place, column = sg_divide(t, across, &place) * SG_WARP + lane;
-        int32_t key = keys[place];
-        if (key >= s.rows || (place > 0 && keys[place - 1] == key))
-            continue; /* the same for the whole block */
-        int64_t end = end_of(keys, place, s.count, key);
-        typename R::acc a = R::none();
-        if (column < s.width)
-#pragma unroll 4
-            for (int64_t k = place + row; k < end; k += SG_WARPS)
-                a = R::join(a, in[order[k] * s.width + column]);
-        room[row][lane] = a;
-        __syncthreads();
-        if (row == 0 && column < s.width) {
-            for (int k = 1; k < SG_WARPS; k++)
-                a = R::join(a, room[k][lane]);
-            out[key * s.width + column] = R::result(a);
-        }
-        __syncthreads();
-    }
-}
-
-extern "C" void sg_cuda_scatter_rows(const sg_cuda_index *s, bool max, const int32_t *key, const int32_t *order,
-                                     const float *in, float *out, cudaStream_t stream)
-{
-    int64_t n = s->rows * s->width, across = (s->width + SG_WARP - 1) / SG_WARP;
-    SG_CUDA_LAUNCH(fill, sg_blocks(n, SG_BLOCK), SG_BLOCK, stream, n, max ? -INFINITY : 0.0f, out);
-    if (s->count == 0)
-        return;
-    unsigned blocks = sg_blocks(s->count * across, 1);
-    if (max)
-        SG_CUDA_LAUNCH(scatter_rows<max_rule>, blocks, SG_BLOCK, stream, *s, key, order, in, out);
-    else
-        SG_CUDA_LAUNCH(scatter_rows<sum_rule>, blocks, SG_BLOCK, stream, *s, key, order, in, out);
-}
-
-/* ------------------------------------------------------------------------------------------------------ elements */
 
 template <class T> __global__ void gather_elements(sg_cuda_elements e, const int32_t *index, const T *in, T *out)
 {

@@ -15,6 +15,7 @@ typedef struct sg_cuda_index {
     int64_t rows;  /* of the table; classes of one_hot */
     int64_t width; /* elements of a row */
     int64_t row_bytes;
+    bool bf16; /* sums of bf16 rows */
     sg_cuda_fault *fault;
     int32_t site;
 } sg_cuda_index;
@@ -43,9 +44,12 @@ size_t sg_cuda_sort_bytes(int64_t count, int64_t rows);
 void sg_cuda_sort(const sg_cuda_index *s, const int32_t *index, int32_t *key, int32_t *order, void *room,
                   size_t room_bytes, cudaStream_t stream);
 
-/* Sums, or maxima, of the rows of `in` by index; rows of `out` without any are 0, or -inf. */
-void sg_cuda_scatter_rows(const sg_cuda_index *s, bool max, const int32_t *key, const int32_t *order, const float *in,
-                          float *out, cudaStream_t stream);
+/* Sums, or maxima (of f32), of the rows of `in` by index; rows of `out` without any are 0, or -inf. `parts` has
+ * sg_cuda_scatter_bytes. */
+enum { SG_CUDA_SCATTER_PLACES = 32 /* that are joined at a time */ };
+size_t sg_cuda_scatter_bytes(int64_t count, int64_t width);
+void sg_cuda_scatter_rows(const sg_cuda_index *s, bool max, const int32_t *key, const int32_t *order, const void *in,
+                          void *out, float *parts, cudaStream_t stream);
 
 void sg_cuda_gather_elements(const sg_cuda_elements *e, const int32_t *index, const void *in, void *out,
                              cudaStream_t stream);

@@ -8,6 +8,7 @@
 #endif
 
 static const int64_t few_places = 16384;
+enum { OWN = 4 /* positions that a warp ranks at once */ };
 
 /* The index, or `rows` if it is out of range; only then `raise` matters. */
 __device__ static inline int32_t key_of(const sg_cuda_index &s, const int32_t *index, int64_t i, bool raise)
@@ -20,27 +21,43 @@ __device__ static inline int32_t key_of(const sg_cuda_index &s, const int32_t *i
     return (int32_t)s.rows;
 }
 
-/* The place of position i is the number of positions before it. */
+/* How many of the keys from `first` on to `end` go before each of the warp's own: those that are less, and with EQUAL also those that
+ * are equal. Every lane counts its share. */
+template <bool EQUAL>
+__device__ static inline void count_before(const sg_cuda_index &s, const int32_t *index, int64_t first, int64_t end,
+                                           const int32_t (&own)[OWN], int32_t (&before)[OWN])
+{
+#pragma unroll 4
+    for (int64_t j = first + threadIdx.x % SG_WARP; j < end; j += SG_WARP) {
+        int32_t key = key_of(s, index, j, false);
+#pragma unroll
+        for (int k = 0; k < OWN; k++)
+            before[k] += EQUAL ? key <= own[k] : key < own[k];
+    }
+}
+
+/* The place of position i is the number of positions before it. A warp ranks OWN neighbours. */
 __global__ void rank_places(sg_cuda_index s, const int32_t *index, int32_t *key, int32_t *order)
 {
-    __shared__ int32_t tile[SG_BLOCK];
-    for (int64_t base = (int64_t)blockIdx.x * SG_BLOCK; base < s.count; base += (int64_t)gridDim.x * SG_BLOCK) {
-        int64_t i = base + threadIdx.x;
-        int32_t own = i < s.count ? key_of(s, index, i, true) : 0;
-        int64_t place = 0;
-        for (int64_t first = 0; first < s.count; first += SG_BLOCK) {
-            int64_t other = first + threadIdx.x;
-            if (other < s.count)
-                tile[threadIdx.x] = key_of(s, index, other, false);
-            __syncthreads();
-            int n = (int)(s.count - first < SG_BLOCK ? s.count - first : SG_BLOCK);
-            for (int k = 0; k < n; k++)
-                place += tile[k] < own || (tile[k] == own && first + k < i);
-            __syncthreads();
-        }
-        if (i < s.count) {
-            key[place] = own;
-            order[place] = (int32_t)i;
+    int lane = threadIdx.x % SG_WARP;
+    for (int64_t base = sg_first() / SG_WARP * OWN; base < s.count; base += sg_stride() / SG_WARP * OWN) {
+        int32_t own[OWN], before[OWN] = {};
+#pragma unroll
+        for (int k = 0; k < OWN; k++)
+            own[k] = base + k < s.count ? key_of(s, index, base + k, lane == 0) : 0;
+        count_before<true>(s, index, 0, base, own, before);
+        count_before<false>(s, index, base + OWN, s.count, own, before);
+#pragma unroll
+        for (int k = 0; k < OWN; k++) {
+            for (int mask = SG_WARP / 2; mask > 0; mask /= 2)
+                before[k] += __shfl_xor_sync(0xffffffffu, before[k], mask);
+#pragma unroll
+            for (int other = 0; other < OWN; other++)
+                before[k] += base + other < s.count && (own[other] < own[k] || (own[other] == own[k] && other < k));
+            if (lane == 0 && base + k < s.count) {
+                key[before[k]] = own[k];
+                order[before[k]] = (int32_t)(base + k);
+            }
         }
     }
 }
@@ -105,5 +122,5 @@ extern "C" void sg_cuda_sort(const sg_cuda_index *s, const int32_t *index, int32
     }
 #endif
     (void)room, (void)room_bytes;
-    SG_CUDA_LAUNCH(rank_places, sg_blocks(s->count, SG_BLOCK), SG_BLOCK, stream, *s, index, key, order);
+    SG_CUDA_LAUNCH(rank_places, sg_blocks(s->count, OWN * SG_WARPS), SG_BLOCK, stream, *s, index, key, order);
 }

@@ -113,6 +113,24 @@ static void test_gather(void **state)
     test_free_all();
 }
 
+/* Few and many rows of the table, so that an index has many rows or hardly one. */
+static void test_scatter_many(void **state)
+{
+    (void)state;
+    static const int64_t rows[] = {1, 2, 40, 3000}, widths[] = {1, 7, 64, 300};
+    for (int r = 0; r < 4; r++)
+        for (int w = 0; w < 4; w++) {
+            sg_graph *g = sg_graph_new();
+            double *data[] = {test_numbers(1, 700 * widths[w]), test_indices(2, 700, rows[r]), NULL};
+            sg_value in = sg_input(g, "r", SG_F32, SG_SHAPE(700, widths[w])),
+                     at = sg_input(g, "i", SG_I32, SG_SHAPE(700));
+            sg_value table = sg_input(g, "t", SG_F32, SG_SHAPE(rows[r], widths[w]));
+            kernel_check(sg_scatter_rows(in, at, table), data, 1e-5);
+            sg_graph_free(g);
+            test_free_all();
+        }
+}
+
 static void test_bad_index(void **state)
 {
     (void)state;
@@ -157,6 +175,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_transpose),     cmocka_unit_test(test_concat),
                                        cmocka_unit_test(test_slice_and_pad), cmocka_unit_test(test_gather),
-                                       cmocka_unit_test(test_bad_index),     cmocka_unit_test(test_rng_advance)};
+                                       cmocka_unit_test(test_scatter_many),  cmocka_unit_test(test_bad_index),
+                                       cmocka_unit_test(test_rng_advance)};
     return cmocka_run_group_tests_name("move", tests, NULL, NULL);
 }
