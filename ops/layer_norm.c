@@ -57,7 +57,7 @@ static sg_status infer(const sg_infer_args *args)
     SG_TRY(require_affine(args, 2, &row));
     for (int32_t k = 0; k < 3; k++) {
         args->out_shape[k] = k == 0 ? *x : rows;
-        args->out_dtype[k] = args->in_dtype[0];
+        args->out_dtype[k] = k == 0 ? args->in_dtype[0] : sg_dtype_statistic(args->in_dtype[0]);
     }
     return SG_OK;
 }

@@ -112,20 +112,18 @@ static void find_rows(sg_cuda_norm *s, const sg_kernel_spec *spec)
     for (int32_t i = 0; i < x->rank; i++)
         *(i < x->rank - spec->attr[0].i ? &s->rows : &s->n) *= x->dim[i];
     s->bf16 = spec->in_dtype[X] == SG_BF16;
-    s->affine_bf16 = spec->in_dtype[GAMMA] == SG_BF16;
     s->team = sg_cuda_norm_team(s->n, s->bf16);
 }
 
 static bool is_f32(const sg_kernel_spec *spec, int32_t k) { return k < 0 || spec->in_dtype[k] == SG_F32; }
 
-/* Statistics are f32 whatever the rows are. */
+/* Rows, gamma and beta have one type, by the shape rule; statistics are f32 whatever that is. */
 static bool fits_types(const sg_kernel_spec *spec, const places *p)
 {
     const sg_op *op = spec->node->op;
     bool forward = op == &sg_op_layer_norm || op == &sg_op_layer_norm_jvp;
-    return (spec->in_dtype[X] == SG_F32 || spec->in_dtype[X] == SG_BF16) &&
-           spec->in_dtype[GAMMA] == spec->in_dtype[BETA] && is_f32(spec, p->mean) && is_f32(spec, p->rstd) &&
-           (!forward || spec->out_dtype[MEAN] == SG_F32);
+    return (spec->in_dtype[X] == SG_F32 || spec->in_dtype[X] == SG_BF16) && is_f32(spec, p->mean) &&
+           is_f32(spec, p->rstd) && (!forward || spec->out_dtype[MEAN] == SG_F32);
 }
 
 static bool supports(const sg_kernel_spec *spec)

@@ -11,67 +11,78 @@ enum { TO_GAMMA, TO_BETA };
 /* Means over a row. */
 enum { H, HU, SUMS_OF_VJP, T_ = SUMS_OF_VJP, TU, HT, DH, DHU, SUMS_OF_SECOND };
 
-/* How a row is cut: elements of a piece, pieces of a thread. Sums over rows take registers by what a thread may hold, and the
- * smaller cut, of rows of 768 = 32 24 elements, leaves room for two blocks. */
-template <class T, int MOST> struct pieces {
-    enum { VEC = sg_wide<T>::VEC, HOLD = MOST / VEC };
+/* How rows are cut: the type of elements, those of a piece, pieces of a thread, threads of a row. A cut that is `FULL` is for
+ * rows of exactly VEC HOLD TEAM elements (those of BERT), which need no questions; in the others the team is known at run time,
+ * and pieces may be missing. */
+template <class E, int VECTOR, int PIECES, int THREADS> struct cut {
+    typedef E T;
+    enum { VEC = VECTOR, HOLD = PIECES, TEAM = THREADS, FULL = THREADS > 0 };
 };
-struct single {
-    enum { VEC = 1, HOLD = 16 };
-};
-enum { FEW = 24, MANY = 32 };
+enum { MOST = 32, MOST_SINGLE = 16, USUAL = 768 };
+template <class T> using usual_rows = cut<T, sg_wide<T>::VEC, USUAL / SG_WARP / sg_wide<T>::VEC, SG_WARP>;
+template <class T> using whole_pieces = cut<T, sg_wide<T>::VEC, MOST / sg_wide<T>::VEC, 0>;
+template <class T> using single_elements = cut<T, 1, MOST_SINGLE, 0>;
 
-template <class P, class F> __device__ static inline void each(sg_team team, int n, F f)
-{
-#pragma unroll
-    for (int k = 0; k < P::HOLD; k++) {
-        int at = (k * team.size + team.lane) * P::VEC;
-        if (at < n)
-            f(k, at);
+/* A row as its team sees it; `n` is 0 in a team that has no row to work at. */
+template <class C> struct row_view {
+    sg_team team;
+    int64_t r, first;
+    int n;
+    bool live;
+
+    __device__ row_view(const sg_cuda_norm &s, sg_team t, int64_t row, int64_t spare, int64_t end) : team(t)
+    {
+        live = row < end;
+        r = live ? row : spare;
+        first = r * s.n;
+        n = live ? (int)s.n : 0;
     }
-}
+    template <class F> __device__ void each(F f) const
+    {
+#pragma unroll
+        for (int k = 0; k < C::HOLD; k++) {
+            int at = (k * team.size + team.lane) * C::VEC;
+            if (C::FULL || at < n)
+                f(k, at);
+        }
+    }
+};
 
 /* What this thread holds of a row; without `rows` zeros. */
-template <class T, class P> struct held {
-    sg_piece<T, P::VEC> piece[P::HOLD];
+template <class C> struct held {
+    sg_piece<typename C::T, C::VEC> piece[C::HOLD];
 
-    __device__ void load(const void *rows, int64_t r, sg_team team, int n, int64_t width)
+    __device__ void load(const row_view<C> &row, const void *rows)
     {
-        const T *row = (const T *)rows + r * width;
-        each<P>(team, n, [&](int k, int at) {
-            if (rows)
-                piece[k] = sg_load<P::VEC>(row + at);
-            else
-                piece[k] = {};
-        });
+        const typename C::T *from = (const typename C::T *)rows + row.first;
+        if (rows)
+            row.each([&](int k, int at) { piece[k] = sg_load<C::VEC>(from + at); });
+        else
+            row.each([&](int k, int) { piece[k] = {}; });
     }
 };
 
-/* Elements `at`... of gamma or its like. */
-template <int VEC>
-__device__ static inline void affine(const void *row, bool bf16, bool number, int at, float none, float (&value)[VEC])
+/* Elements `at`... of gamma or its like, which is a row or a number or not there. */
+template <class C>
+__device__ static inline void affine(const void *row, bool number, int at, float none, float (&value)[C::VEC])
 {
-    if (!row || number) {
-        float all = !row ? none : bf16 ? sg_float(*(const sg_bf16 *)row) : *(const float *)row;
+    typedef typename C::T T;
+    if (row && !number) {
+        sg_piece<T, C::VEC> p = sg_load<C::VEC>((const T *)row + at);
 #pragma unroll
-        for (int i = 0; i < VEC; i++)
-            value[i] = all;
-    } else if (bf16) {
-        sg_piece<sg_bf16, VEC> p = sg_load<VEC>((const sg_bf16 *)row + at);
-#pragma unroll
-        for (int i = 0; i < VEC; i++)
+        for (int i = 0; i < C::VEC; i++)
             value[i] = p[i];
-    } else {
-        sg_piece<float, VEC> p = sg_load<VEC>((const float *)row + at);
-#pragma unroll
-        for (int i = 0; i < VEC; i++)
-            value[i] = p[i];
+        return;
     }
+    float all = row ? sg_float(*(const T *)row) : none;
+#pragma unroll
+    for (int i = 0; i < C::VEC; i++)
+        value[i] = all;
 }
 
-template <int VEC> __device__ static inline void gamma_at(const sg_cuda_norm &s, int at, float (&value)[VEC])
+template <class C> __device__ static inline void gamma_at(const sg_cuda_norm &s, int at, float (&value)[C::VEC])
 {
-    affine(s.gamma, s.affine_bf16, s.gamma_number, at, 1, value);
+    affine<C>(s.gamma, !C::FULL && s.gamma_number, at, 1, value);
 }
 
 struct statistics {
@@ -79,158 +90,156 @@ struct statistics {
 };
 
 /* The deviations from the mean, which would sum up to 0 without rounding, correct it (Chan, Golub and LeVeque 1983). */
-template <class T, class P>
-__device__ static inline statistics find_statistics(const sg_cuda_norm &s, sg_team team, int n, const held<T, P> &x,
+template <class C>
+__device__ static inline statistics find_statistics(const sg_cuda_norm &s, const row_view<C> &row, const held<C> &x,
                                                     float *room)
 {
     float sum[1] = {0}, rest[2] = {0, 0}, size = (float)s.n;
-    each<P>(team, n, [&](int k, int) {
+    row.each([&](int k, int) {
 #pragma unroll
-        for (int i = 0; i < P::VEC; i++)
+        for (int i = 0; i < C::VEC; i++)
             sum[0] += x.piece[k][i];
     });
-    sg_team_sum(team, sum, room);
+    sg_team_sum(row.team, sum, room);
     float shift = sum[0] / size;
-    each<P>(team, n, [&](int k, int) {
+    row.each([&](int k, int) {
 #pragma unroll
-        for (int i = 0; i < P::VEC; i++) {
+        for (int i = 0; i < C::VEC; i++) {
             float d = x.piece[k][i] - shift;
             rest[0] += d;
             rest[1] += d * d;
         }
     });
-    sg_team_sum(team, rest, room);
+    sg_team_sum(row.team, rest, room);
     float off = rest[0] / size, variance = rest[1] / size - off * off;
     variance = variance < 0 ? 0 : variance; /* NaN stays */
     return {shift + off, 1 / sqrtf(variance + s.eps)};
 }
 
-template <class T, class P>
-__device__ static inline statistics known_statistics(const sg_cuda_norm &s, sg_team team, int n, int64_t r, bool live,
-                                                     const held<T, P> &x, float *room)
+template <class C>
+__device__ static inline statistics known_statistics(const sg_cuda_norm &s, const row_view<C> &row, const held<C> &x,
+                                                     float *room)
 {
     if (!s.mean)
-        return find_statistics(s, team, n, x, room);
-    return live ? statistics{s.mean[r], s.rstd[r]} : statistics{0, 0};
+        return find_statistics(s, row, x, room);
+    return row.live ? statistics{s.mean[row.r], s.rstd[row.r]} : statistics{0, 0};
 }
 
 /* ------------------------------------------------------------------------------------------------- one row of each */
 
-template <class T, class P>
-__device__ static inline void forward_row(const sg_cuda_norm &s, sg_team team, int n, int64_t r, bool live, float *room)
+template <class C>
+__device__ static inline void forward_row(const sg_cuda_norm &s, const row_view<C> &row, float *room)
 {
-    held<T, P> x;
-    x.load(s.x, r, team, n, s.n);
-    statistics m = find_statistics(s, team, n, x, room);
-    each<P>(team, n, [&](int k, int at) {
-        float gamma[P::VEC], y[P::VEC];
-        gamma_at(s, at, gamma);
-        affine(s.beta, s.affine_bf16, s.beta_number, at, 0, y);
+    held<C> x;
+    x.load(row, s.x);
+    statistics m = find_statistics(s, row, x, room);
+    row.each([&](int k, int at) {
+        float gamma[C::VEC], y[C::VEC];
+        gamma_at<C>(s, at, gamma);
+        affine<C>(s.beta, !C::FULL && s.beta_number, at, 0, y);
 #pragma unroll
-        for (int i = 0; i < P::VEC; i++)
+        for (int i = 0; i < C::VEC; i++)
             y[i] += (x.piece[k][i] - m.mean) * m.rstd * gamma[i];
-        sg_store((T *)s.out + r * s.n + at, y);
+        sg_store((typename C::T *)s.out + row.first + at, y);
     });
-    if (live && team.lane == 0) {
-        s.out_mean[r] = m.mean;
-        s.out_rstd[r] = m.rstd;
+    if (row.live && row.team.lane == 0) {
+        s.out_mean[row.r] = m.mean;
+        s.out_rstd[row.r] = m.rstd;
     }
 }
 
-template <class T, class P, bool SUMS>
-__device__ static inline void vjp_row(const sg_cuda_norm &s, sg_team team, int n, int64_t r, bool live, float *room,
-                                      float (&sums)[2][P::HOLD][P::VEC])
+template <class C>
+__device__ static inline void vjp_row(const sg_cuda_norm &s, const row_view<C> &row, float *room,
+                                      float (&sums)[2][C::HOLD][C::VEC])
 {
-    held<T, P> x, g;
-    x.load(s.x, r, team, n, s.n);
-    g.load(s.g, r, team, n, s.n);
-    statistics m = known_statistics(s, team, n, r, live, x, room);
+    held<C> x, g;
+    x.load(row, s.x);
+    g.load(row, s.g);
+    statistics m = known_statistics(s, row, x, room);
     float mean[SUMS_OF_VJP] = {0, 0};
-    each<P>(team, n, [&](int k, int at) {
-        float gamma[P::VEC];
-        gamma_at(s, at, gamma);
+    row.each([&](int k, int at) {
+        float gamma[C::VEC];
+        gamma_at<C>(s, at, gamma);
 #pragma unroll
-        for (int i = 0; i < P::VEC; i++) {
+        for (int i = 0; i < C::VEC; i++) {
             float u = (x.piece[k][i] - m.mean) * m.rstd, g_at = g.piece[k][i];
             mean[H] += gamma[i] * g_at;
             mean[HU] += gamma[i] * g_at * u;
-            if (SUMS) {
-                sums[TO_GAMMA][k][i] += g_at * u;
-                sums[TO_BETA][k][i] += g_at;
-            }
+            sums[TO_GAMMA][k][i] += g_at * u;
+            sums[TO_BETA][k][i] += g_at;
         }
     });
     if (!s.out)
         return;
-    sg_team_sum(team, mean, room);
+    sg_team_sum(row.team, mean, room);
     float a = mean[H] / (float)s.n, b = mean[HU] / (float)s.n;
-    each<P>(team, n, [&](int k, int at) {
-        float gamma[P::VEC], gx[P::VEC];
-        gamma_at(s, at, gamma);
+    row.each([&](int k, int at) {
+        float gamma[C::VEC], gx[C::VEC];
+        gamma_at<C>(s, at, gamma);
 #pragma unroll
-        for (int i = 0; i < P::VEC; i++) {
+        for (int i = 0; i < C::VEC; i++) {
             float u = (x.piece[k][i] - m.mean) * m.rstd;
             gx[i] = m.rstd * (gamma[i] * g.piece[k][i] - a - u * b);
         }
-        sg_store((T *)s.out + r * s.n + at, gx);
+        sg_store((typename C::T *)s.out + row.first + at, gx);
     });
 }
 
-template <class T, class P>
-__device__ static inline void jvp_row(const sg_cuda_norm &s, sg_team team, int n, int64_t r, bool live, float *room)
+template <class C>
+__device__ static inline void jvp_row(const sg_cuda_norm &s, const row_view<C> &row, float *room)
 {
-    held<T, P> x, t;
-    x.load(s.x, r, team, n, s.n);
-    t.load(s.tx, r, team, n, s.n);
-    statistics m = known_statistics(s, team, n, r, live, x, room);
+    held<C> x, t;
+    x.load(row, s.x);
+    t.load(row, s.tx);
+    statistics m = known_statistics(s, row, x, room);
     float mean[2] = {0, 0}; /* t, t u */
-    each<P>(team, n, [&](int k, int) {
+    row.each([&](int k, int) {
 #pragma unroll
-        for (int i = 0; i < P::VEC; i++) {
+        for (int i = 0; i < C::VEC; i++) {
             mean[0] += t.piece[k][i];
             mean[1] += t.piece[k][i] * ((x.piece[k][i] - m.mean) * m.rstd);
         }
     });
     if (s.tx) {
-        sg_team_sum(team, mean, room);
+        sg_team_sum(row.team, mean, room);
         mean[0] /= (float)s.n;
         mean[1] /= (float)s.n;
     }
-    each<P>(team, n, [&](int k, int at) {
-        float gamma[P::VEC], tgamma[P::VEC], y[P::VEC];
-        gamma_at(s, at, gamma);
-        affine(s.tgamma, s.affine_bf16, s.gamma_number, at, 0, tgamma);
-        affine(s.tbeta, s.affine_bf16, s.beta_number, at, 0, y);
+    row.each([&](int k, int at) {
+        float gamma[C::VEC], tgamma[C::VEC], y[C::VEC];
+        gamma_at<C>(s, at, gamma);
+        affine<C>(s.tgamma, !C::FULL && s.gamma_number, at, 0, tgamma);
+        affine<C>(s.tbeta, !C::FULL && s.beta_number, at, 0, y);
 #pragma unroll
-        for (int i = 0; i < P::VEC; i++) {
+        for (int i = 0; i < C::VEC; i++) {
             float u = (x.piece[k][i] - m.mean) * m.rstd;
             y[i] += gamma[i] * (m.rstd * (t.piece[k][i] - mean[0] - u * mean[1])) + tgamma[i] * u;
         }
-        sg_store((T *)s.out + r * s.n + at, y);
+        sg_store((typename C::T *)s.out + row.first + at, y);
     });
-    if (live && team.lane == 0) {
-        s.out_mean[r] = mean[0];
-        s.out_rstd[r] = s.tx ? -m.rstd * m.rstd * mean[1] : 0;
+    if (row.live && row.team.lane == 0) {
+        s.out_mean[row.r] = mean[0];
+        s.out_rstd[row.r] = s.tx ? -m.rstd * m.rstd * mean[1] : 0;
     }
 }
 
-template <class T, class P, bool SUMS>
-__device__ static inline void second_row(const sg_cuda_norm &s, sg_team team, int n, int64_t r, bool live, float *room,
-                                         float (&sums)[2][P::HOLD][P::VEC])
+template <class C>
+__device__ static inline void second_row(const sg_cuda_norm &s, const row_view<C> &row, float *room,
+                                      float (&sums)[2][C::HOLD][C::VEC])
 {
-    held<T, P> x, g, t, dg;
-    x.load(s.x, r, team, n, s.n);
-    g.load(s.g, r, team, n, s.n);
-    t.load(s.tx, r, team, n, s.n);
-    dg.load(s.tg, r, team, n, s.n);
-    statistics m = known_statistics(s, team, n, r, live, x, room);
+    held<C> x, g, t, dg;
+    x.load(row, s.x);
+    g.load(row, s.g);
+    t.load(row, s.tx);
+    dg.load(row, s.tg);
+    statistics m = known_statistics(s, row, x, room);
     float mean[SUMS_OF_SECOND] = {0, 0, 0, 0, 0, 0, 0};
-    each<P>(team, n, [&](int k, int at) {
-        float gamma[P::VEC], dgamma[P::VEC];
-        gamma_at(s, at, gamma);
-        affine(s.tgamma, s.affine_bf16, s.gamma_number, at, 0, dgamma);
+    row.each([&](int k, int at) {
+        float gamma[C::VEC], dgamma[C::VEC];
+        gamma_at<C>(s, at, gamma);
+        affine<C>(s.tgamma, !C::FULL && s.gamma_number, at, 0, dgamma);
 #pragma unroll
-        for (int i = 0; i < P::VEC; i++) {
+        for (int i = 0; i < C::VEC; i++) {
             float u = (x.piece[k][i] - m.mean) * m.rstd, g_at = g.piece[k][i], t_at = t.piece[k][i];
             float h = gamma[i] * g_at, dh = gamma[i] * dg.piece[k][i] + dgamma[i] * g_at;
             mean[H] += h;
@@ -242,57 +251,56 @@ __device__ static inline void second_row(const sg_cuda_norm &s, sg_team team, in
             mean[DHU] += dh * u;
         }
     });
-    sg_team_sum(team, mean, room);
+    sg_team_sum(row.team, mean, room);
 #pragma unroll
     for (int i = 0; i < SUMS_OF_SECOND; i++)
         mean[i] /= (float)s.n;
     float hdu = m.rstd * (mean[HT] - mean[T_] * mean[H] - mean[TU] * mean[HU]), db = mean[DHU] + hdu;
-    each<P>(team, n, [&](int k, int at) {
-        float gamma[P::VEC], dgamma[P::VEC], gx[P::VEC];
-        gamma_at(s, at, gamma);
-        affine(s.tgamma, s.affine_bf16, s.gamma_number, at, 0, dgamma);
+    row.each([&](int k, int at) {
+        float gamma[C::VEC], dgamma[C::VEC], gx[C::VEC];
+        gamma_at<C>(s, at, gamma);
+        affine<C>(s.tgamma, !C::FULL && s.gamma_number, at, 0, dgamma);
 #pragma unroll
-        for (int i = 0; i < P::VEC; i++) {
+        for (int i = 0; i < C::VEC; i++) {
             float u = (x.piece[k][i] - m.mean) * m.rstd, g_at = g.piece[k][i], dg_at = dg.piece[k][i];
             float h = gamma[i] * g_at, dh = gamma[i] * dg_at + dgamma[i] * g_at;
             float du = m.rstd * (t.piece[k][i] - mean[T_] - u * mean[TU]);
             float inner = h - mean[H] - u * mean[HU];
             gx[i] = m.rstd * (dh - mean[DH] - du * mean[HU] - u * db - m.rstd * mean[TU] * inner);
-            if (SUMS) {
-                sums[TO_GAMMA][k][i] += dg_at * u + g_at * du;
-                sums[TO_BETA][k][i] += dg_at;
-            }
+            sums[TO_GAMMA][k][i] += dg_at * u + g_at * du;
+            sums[TO_BETA][k][i] += dg_at;
         }
         if (s.out)
-            sg_store((T *)s.out + r * s.n + at, gx);
+            sg_store((typename C::T *)s.out + row.first + at, gx);
     });
 }
 
 /* ------------------------------------------------------------------------------------------------ blocks of rows */
 
 /* The teams' sums joined in order and left as one row. */
-template <class P>
+template <class C>
 __device__ static inline void leave_sums(const sg_cuda_norm &s, sg_team team, int64_t chunk,
-                                         const float (&sums)[2][P::HOLD][P::VEC], float (*room)[SG_BLOCK])
+                                         const float (&sums)[2][C::HOLD][C::VEC], float (*room)[SG_BLOCK])
 {
     int teams = SG_BLOCK / team.size;
 #pragma unroll
     for (int which = TO_GAMMA; which <= TO_BETA; which++) {
         float *row = s.sums + (which * s.chunks + chunk) * s.n;
 #pragma unroll
-        for (int k = 0; k < P::HOLD; k++) {
-            int at = (k * team.size + team.lane) * P::VEC;
-            if (k * team.size * P::VEC >= s.n)
+        for (int k = 0; k < C::HOLD; k++) {
+            int at = (k * team.size + team.lane) * C::VEC;
+            if (k * team.size * C::VEC >= s.n)
                 break; /* the same for the whole block */
 #pragma unroll
-            for (int i = 0; i < P::VEC; i++)
+            for (int i = 0; i < C::VEC; i++)
                 room[i][threadIdx.x] = sums[which][k][i];
             __syncthreads();
             if ((int)threadIdx.x < team.size && at < s.n)
-#pragma unroll
-                for (int i = 0; i < P::VEC; i++) {
-                    float sum = room[i][team.lane];
-                    for (int t = 1; t < teams; t++)
+#pragma unroll 1
+                for (int i = 0; i < C::VEC; i++) {
+                    float sum = 0;
+#pragma unroll 1
+                    for (int t = 0; t < teams; t++)
                         sum += room[i][t * team.size + team.lane];
                     row[at + i] = sum;
                 }
@@ -301,30 +309,30 @@ __device__ static inline void leave_sums(const sg_cuda_norm &s, sg_team team, in
     }
 }
 
-template <class T, class P, sg_cuda_norm_kind KIND, bool SUMS>
-__global__ void __launch_bounds__(SG_BLOCK, P::VEC *P::HOLD <= FEW ? 2 : 1) layer_norm(sg_cuda_norm s)
+template <class C, sg_cuda_norm_kind KIND> __global__ void __launch_bounds__(SG_BLOCK) layer_norm(sg_cuda_norm s)
 {
-    __shared__ float room[SG_WARPS * SUMS_OF_SECOND], columns[SUMS ? P::VEC : 1][SG_BLOCK];
-    sg_team team = sg_team_of(s.team);
+    enum { REVERSE = KIND == SG_CUDA_NORM_VJP || KIND == SG_CUDA_NORM_VJP_JVP };
+    __shared__ float room[SG_WARPS * SUMS_OF_SECOND], columns[REVERSE ? C::VEC : 1][SG_BLOCK];
+    sg_team team = sg_team_of(C::FULL ? C::TEAM : s.team);
     int teams = SG_BLOCK / team.size, own = threadIdx.x / team.size;
     for (int64_t chunk = blockIdx.x; chunk < s.chunks; chunk += gridDim.x) {
         int64_t first = chunk * s.chunk, end = s.rows - first < s.chunk ? s.rows : first + s.chunk;
-        float sums[2][P::HOLD][P::VEC] = {};
+        float sums[2][C::HOLD][C::VEC] = {};
         for (int64_t base = first; base < end; base += teams) {
-            bool live = base + own < end;
-            int64_t r = live ? base + own : base;
-            int n = live ? (int)s.n : 0;
+            row_view<C> row(s, team, base + own, base, end);
+            if (C::FULL && !row.live)
+                break;
             if (KIND == SG_CUDA_NORM)
-                forward_row<T, P>(s, team, n, r, live, room);
+                forward_row(s, row, room);
             else if (KIND == SG_CUDA_NORM_VJP)
-                vjp_row<T, P, SUMS>(s, team, n, r, live, room, sums);
+                vjp_row(s, row, room, sums);
             else if (KIND == SG_CUDA_NORM_JVP)
-                jvp_row<T, P>(s, team, n, r, live, room);
+                jvp_row(s, row, room);
             else
-                second_row<T, P, SUMS>(s, team, n, r, live, room, sums);
+                second_row(s, row, room, sums);
         }
-        if (SUMS)
-            leave_sums<P>(s, team, chunk, sums, columns);
+        if (REVERSE && (s.ggamma || s.gbeta))
+            leave_sums<C>(s, team, chunk, sums, columns);
     }
 }
 
@@ -355,7 +363,7 @@ __global__ void __launch_bounds__(ACROSS *DOWN) add_sums(sg_cuda_norm s)
         if (down == 0 && column < s.n) {
             for (int k = 1; k < DOWN; k++)
                 sum += room[k][lane];
-            if (s.affine_bf16)
+            if (s.bf16)
                 sg_round(sum, (sg_bf16 *)out + column);
             else
                 ((float *)out)[column] = sum;
@@ -366,41 +374,27 @@ __global__ void __launch_bounds__(ACROSS *DOWN) add_sums(sg_cuda_norm s)
 
 /* -------------------------------------------------------------------------------------------------------- launches */
 
-template <class T, class P> static void run(const sg_cuda_norm *s, cudaStream_t stream)
+template <class C> static void run(const sg_cuda_norm *s, cudaStream_t stream)
 {
     unsigned blocks = sg_blocks(s->chunks, 1);
     if (s->kind == SG_CUDA_NORM)
-        SG_CUDA_LAUNCH((layer_norm<T, P, SG_CUDA_NORM, false>), blocks, SG_BLOCK, stream, *s);
+        SG_CUDA_LAUNCH((layer_norm<C, SG_CUDA_NORM>), blocks, SG_BLOCK, stream, *s);
     else if (s->kind == SG_CUDA_NORM_JVP)
-        SG_CUDA_LAUNCH((layer_norm<T, P, SG_CUDA_NORM_JVP, false>), blocks, SG_BLOCK, stream, *s);
+        SG_CUDA_LAUNCH((layer_norm<C, SG_CUDA_NORM_JVP>), blocks, SG_BLOCK, stream, *s);
     else if (s->kind == SG_CUDA_NORM_VJP)
-        SG_CUDA_LAUNCH((layer_norm<T, P, SG_CUDA_NORM_VJP, false>), blocks, SG_BLOCK, stream, *s);
+        SG_CUDA_LAUNCH((layer_norm<C, SG_CUDA_NORM_VJP>), blocks, SG_BLOCK, stream, *s);
     else
-        SG_CUDA_LAUNCH((layer_norm<T, P, SG_CUDA_NORM_VJP_JVP, false>), blocks, SG_BLOCK, stream, *s);
-}
-
-template <class T, class P> static void run_with_sums(const sg_cuda_norm *s, cudaStream_t stream)
-{
-    unsigned blocks = sg_blocks(s->chunks, 1);
-    if (s->kind == SG_CUDA_NORM_VJP)
-        SG_CUDA_LAUNCH((layer_norm<T, P, SG_CUDA_NORM_VJP, true>), blocks, SG_BLOCK, stream, *s);
-    else
-        SG_CUDA_LAUNCH((layer_norm<T, P, SG_CUDA_NORM_VJP_JVP, true>), blocks, SG_BLOCK, stream, *s);
+        SG_CUDA_LAUNCH((layer_norm<C, SG_CUDA_NORM_VJP_JVP>), blocks, SG_BLOCK, stream, *s);
 }
 
 template <class T> static void run_type(const sg_cuda_norm *s, cudaStream_t stream)
 {
-    bool sums = s->ggamma || s->gbeta, wide = s->n % sg_wide<T>::VEC == 0;
-    if (!sums && wide)
-        run<T, pieces<T, MANY>>(s, stream);
-    else if (!sums)
-        run<T, single>(s, stream);
-    else if (!wide)
-        run_with_sums<T, single>(s, stream);
-    else if (s->n <= (int64_t)s->team * FEW)
-        run_with_sums<T, pieces<T, FEW>>(s, stream);
+    if (s->n == USUAL && !s->gamma_number && !s->beta_number)
+        run<usual_rows<T>>(s, stream);
+    else if (s->n % sg_wide<T>::VEC == 0)
+        run<whole_pieces<T>>(s, stream);
     else
-        run_with_sums<T, pieces<T, MANY>>(s, stream);
+        run<single_elements<T>>(s, stream);
 }
 
 extern "C" void sg_cuda_norm_run(const sg_cuda_norm *s, cudaStream_t stream)
@@ -416,10 +410,10 @@ extern "C" void sg_cuda_norm_run(const sg_cuda_norm *s, cudaStream_t stream)
 /* Lanes for a row that fits into a warp's registers, else a whole block. */
 extern "C" int32_t sg_cuda_norm_team(int64_t n, bool bf16)
 {
-    int64_t vec = 16 / (bf16 ? sizeof(sg_bf16) : sizeof(float)), team = 1, most = MANY;
+    int64_t vec = 16 / (bf16 ? sizeof(sg_bf16) : sizeof(float)), team = 1, most = MOST;
     if (n % vec != 0) {
-        vec = single::VEC;
-        most = single::HOLD;
+        vec = 1;
+        most = MOST_SINGLE;
     }
     while (team < SG_WARP && team * vec < n)
         team *= 2;

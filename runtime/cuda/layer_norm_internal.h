@@ -20,8 +20,7 @@ typedef struct sg_cuda_norm {
     int64_t chunk, chunks; /* rows of a block */
     int32_t team;          /* threads of a row */
     float eps;
-    bool bf16;        /* x, g, tx, tg and out */
-    bool affine_bf16; /* gamma, beta, tgamma, tbeta, ggamma, gbeta */
+    bool bf16; /* all but the statistics */
     bool gamma_number, beta_number;
     const void *x, *g, *tx, *tg;
     const void *gamma, *beta, *tgamma, *tbeta;

@@ -9,9 +9,61 @@
 
 template <class T, int VEC> struct alignas(sizeof(T) * VEC) sg_piece {
     T e[VEC];
+
     __device__ float operator[](int i) const { return sg_float(e[i]); }
+    /* Only n elements are there. */
+    __device__ void fill_first(const T *from, int n)
+    {
+#pragma unroll
+        for (int i = 0; i < VEC; i++)
+            if (i < n)
+                e[i] = from[i];
+    }
+    __device__ void put(const float (&value)[VEC])
+    {
+#pragma unroll
+        for (int i = 0; i < VEC; i++)
+            sg_round(value[i], &e[i]);
+    }
 };
 
+/* Pairs of bfloat16, the first in the lower half of a word: unpacked and packed by one instruction each. */
+template <int VEC> struct alignas(2 * VEC) sg_pairs {
+    uint32_t word[VEC / 2];
+
+    __device__ float operator[](int i) const
+    {
+        uint32_t bits = i % 2 ? word[i / 2] & 0xffff0000u : word[i / 2] << 16;
+        float value;
+        memcpy(&value, &bits, sizeof value);
+        return value;
+    }
+    __device__ void fill_first(const sg_bf16 *from, int n)
+    {
+#pragma unroll
+        for (int i = 0; i < VEC; i++)
+            if (i < n)
+                word[i / 2] |= (uint32_t)from[i].bits << (i % 2 * 16);
+    }
+    __device__ void put(const float (&value)[VEC])
+    {
+#pragma unroll
+        for (int i = 0; i < VEC; i += 2) {
+#ifdef __CUDA_ARCH__
+            asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word[i / 2]) : "f"(value[i + 1]), "f"(value[i]));
+#else
+            sg_bf16 low, high;
+            sg_round(value[i], &low);
+            sg_round(value[i + 1], &high);
+            word[i / 2] = low.bits | (uint32_t)high.bits << 16;
+#endif
+        }
+    }
+};
+template <> struct sg_piece<sg_bf16, 4> : sg_pairs<4> {};
+template <> struct sg_piece<sg_bf16, 8> : sg_pairs<8> {};
+
+/* Elements that a thread moves at once: 16 bytes. */
 template <class T> struct sg_wide {
     enum { VEC = 16 / sizeof(T) };
 };
@@ -24,9 +76,7 @@ template <int VEC, class T> __device__ static inline sg_piece<T, VEC> sg_load(co
 template <int VEC, class T> __device__ static inline void sg_store(T *to, const float (&value)[VEC])
 {
     sg_piece<T, VEC> piece;
-#pragma unroll
-    for (int i = 0; i < VEC; i++)
-        sg_round(value[i], &piece.e[i]);
+    piece.put(value);
     *reinterpret_cast<sg_piece<T, VEC> *>(to) = piece;
 }
 
@@ -40,9 +90,9 @@ struct sg_join_sum {
     __device__ static float join(float a, float b) { return a + b; }
 };
 
-/* NaN stays. */
+/* NaN is passed over. */
 struct sg_join_max {
-    __device__ static float join(float a, float b) { return b > a || b != b ? b : a; }
+    __device__ static float join(float a, float b) { return fmaxf(a, b); }
 };
 
 /* value[] joined over the team, the same in all its threads. All threads of the block take part. `room` is shared memory, free to
@@ -50,6 +100,7 @@ struct sg_join_max {
 template <class J, int N> __device__ static inline void sg_team_join(sg_team team, float (&value)[N], float *room)
 {
     int width = team.size < SG_WARP ? team.size : SG_WARP;
+#pragma unroll
     for (int mask = width / 2; mask > 0; mask /= 2)
 #pragma unroll
         for (int i = 0; i < N; i++)

@@ -19,7 +19,7 @@
 
 static const struct {
     int64_t rows, n;
-} sizes[] = {{3, 5}, {1, 1}, {4, 16}, {2, 33}, {70, 257}, {600, 19}, {0, 7}, {5, 0}};
+} sizes[] = {{3, 5}, {1, 1}, {4, 16}, {2, 33}, {70, 257}, {600, 19}, {0, 7}, {5, 0}, {19, 768}, {3, 1100}};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
 /* x, gamma, beta, the hints mean and 1 / sqrt(..), the cotangent g of y; then tangents of x, gamma, beta and g. */
