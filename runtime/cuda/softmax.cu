@@ -177,7 +177,7 @@ __device__ static inline int target_of(const sg_cuda_softmax_rows &s, int64_t r,
     if (target >= -1 && target < s.n)
         return target;
     if (raise)
-        sg_cuda_raise(s.fault, s.site, SG_CUDA_INDEX_RANGE, target, s.n);
+        sg_cuda_raise_at(s.fault, s.site, SG_CUDA_TARGET, r, target, 0, s.n);
     return -1;
 }
 
