@@ -23,8 +23,8 @@ static void decompose(const sg_decompose_args *args)
     sg_value variance = sg_mean_axes(sg_square(centred), n, last, true);
     sg_value rstd = sg_rsqrt(sg_add_scalar(variance, args->node->attr[EPS].f));
     args->out[0] = sg_add(sg_mul(sg_mul(centred, rstd), gamma), beta);
-    args->out[1] = mean;
-    args->out[2] = rstd;
+    args->out[1] = sg_cast(mean, sg_dtype_statistic(sg_dtype_of(x)));
+    args->out[2] = sg_cast(rstd, sg_dtype_statistic(sg_dtype_of(x)));
 }
 
 static sg_status require_affine(const sg_infer_args *args, int32_t input, const sg_shape *row)
