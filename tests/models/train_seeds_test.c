@@ -1,5 +1,6 @@
-/* Several seeds side by side: each has the bits that it has alone, on the cpu and on a device that runs ahead (tests/mirror); stopped
- * ones go on; a seed that diverges does not stop the others; means and deviations. */
+/* Several seeds side by side: each has the bits that it has alone, on the cpu and on a device that runs ahead (tests/mirror; with
+ * the argument --gpu a real one, skipped where there is none); runs are the same twice, and recorded or launch by launch; stopped
+ * ones go on; divergence; means and deviations. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "models/models.h"
+#include "models/plan_batch_internal.h"
 #include "serialize/serialize.h"
 #include "tests/support/graph_run.h"
 #include "tests/support/model_files.h"
@@ -189,7 +190,76 @@ static void bits_are_those_of_each_alone(void **state)
     }
 }
 
-/* Stopped in the middle, one seed's last checkpoint thrown back by hand to before another's: they meet again. */
+static void twice_the_same(void **state)
+{
+    (void)state;
+    sg_train_result result;
+    sg_error err = {0};
+    char *first = alone("cuda", 5), *second = file_in(base, "cuda-5-again");
+    good(train((settings){"cuda", "5", "[]", NULL}, second, false, NULL, NULL, &result, &err), &err);
+    same_runs(first, second);
+    free(first);
+    free(second);
+}
+
+/* A session that measures times launches each kernel by itself. */
+static sg_store *steps_by(bool launches, float *losses)
+{
+    enum { STEPS = 20 };
+    sg_config *config = configure((settings){"cuda", "3", "[]", NULL});
+    sg_training_data *data = data_for(config);
+    sg_step_options o = sg_step_options_of(sg_config_values(config), data->data);
+    sg_store *store = sg_store_new(SG_F32);
+    sg_graph *graph = sg_graph_new();
+    sg_session *session;
+    sg_plan *plan;
+    sg_batch *batch;
+    sg_error err = {0};
+    double rate = 0.01;
+    good(sg_step_build(graph, store, &o, &err), &err);
+    sg_rng_seed(store, 3, 0);
+    sg_store_initialise(store, 3);
+    sg_store_set(store, "task/lr", &rate, 1, NULL);
+    sg_store_set(store, "energy/lr", &rate, 1, NULL);
+    sg_session_options options = {.size = sizeof options, .backend = "cuda", .threads = 1, .profile = launches};
+    good(sg_session_new(&session, store, &options, &err), &err);
+    good(sg_plan_new(&plan, session, graph, &err), &err);
+    good(sg_batch_new(&batch, data->data, o.batch, o.capacity, &err), &err);
+    for (int i = 0; i < STEPS; i++) {
+        good(sg_dataset_batch(data->data, data->split.rows[SG_TRAIN] + i % 4 * o.batch, o.batch, batch, &err), &err);
+        good(sgi_feed_batch(plan, SG_F32, batch, &err), &err);
+        good(sg_plan_run(plan, &err), &err);
+        good(sgi_fetch_floats(plan, SG_F32, "nce", &losses[i], 1, &err), &err);
+    }
+    sg_batch_free(batch);
+    sg_plan_free(plan);
+    sg_session_free(session);
+    sg_graph_free(graph);
+    sg_training_data_free(data);
+    sg_config_free(config);
+    return store;
+}
+
+static void same_stores(const sg_store *a, const sg_store *b)
+{
+    for (int32_t i = 0; i < sg_store_count(b); i++) {
+        const sg_entry *x = sg_store_read(a, i), *y = sg_store_read(b, i);
+        assert_memory_equal(x->data, y->data, (size_t)sg_shape_count(&x->shape) * 4);
+    }
+}
+
+static void recorded_or_launch_by_launch(void **state)
+{
+    (void)state;
+    float a[20], b[20];
+    sg_store *recorded = steps_by(false, a), *launched = steps_by(true, b);
+    assert_memory_equal(a, b, sizeof a);
+    same_stores(recorded, launched);
+    sg_store_free(recorded);
+    sg_store_free(launched);
+}
+
+/* Three seeds stopped, one's last checkpoint lost meanwhile: they meet again. */
 static void stopped_seeds_go_on(void **state)
 {
     (void)state;
@@ -270,11 +340,7 @@ static void runs_in_memory(void **state)
     sg_error err = {0};
     good(train((settings){"cpu", "4", "2", NULL}, NULL, false, NULL, &result, NULL, &err), &err);
     good(train((settings){"cpu", "5", "[]", NULL}, NULL, false, NULL, NULL, &one, &err), &err);
-    const sg_store *a = result.seed[1].result.store, *b = one.store;
-    for (int32_t i = 0; i < sg_store_count(b); i++) {
-        const sg_entry *x = sg_store_read(a, i), *y = sg_store_read(b, i);
-        assert_memory_equal(x->data, y->data, (size_t)sg_shape_count(&x->shape) * 4);
-    }
+    same_stores(result.seed[1].result.store, one.store);
     sg_seeds_result_free(&result);
     sg_store_free(one.store);
 }
@@ -334,11 +400,29 @@ static int remove_base(void **state)
     return status == SG_OK ? 0 : -1;
 }
 
-int main(void)
+static bool there_is_a_gpu(void)
 {
-    setenv("SEALGRAPH_MODULE_PATH", SG_BINARY_DIR "/tests/mirror", 1);
+    sg_store *store = sg_store_new(SG_F32);
+    sg_session *session = NULL;
+    sg_error err = {0};
+    sg_session_options options = {.size = sizeof options, .backend = "cuda"};
+    bool there = sg_session_new(&session, store, &options, &err) == SG_OK;
+    printf("%s%s\n", there ? "on " : "skipped: ", there ? sg_session_describe(session) : err.text);
+    sg_session_free(session);
+    sg_store_free(store);
+    return there;
+}
+
+int main(int argc, char **argv)
+{
+    bool gpu = argc > 1 && strcmp(argv[1], "--gpu") == 0;
+    setenv("SEALGRAPH_MODULE_PATH", gpu ? SG_BINARY_DIR : SG_BINARY_DIR "/tests/mirror", !gpu);
+    if (gpu && !there_is_a_gpu())
+        return 77;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_are_those_of_each_alone),
+        cmocka_unit_test(twice_the_same),
+        cmocka_unit_test(recorded_or_launch_by_launch),
         cmocka_unit_test(stopped_seeds_go_on),
         cmocka_unit_test(finished_seeds_are_not_trained_again),
         cmocka_unit_test(divergence_is_told),
