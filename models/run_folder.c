@@ -129,7 +129,8 @@ static json_t *progress_json(const sgi_progress *at)
                      at->sums[1], at->sums[2]);
 }
 
-static bool progress_parse(const char *text, sgi_progress *at)
+/* Numbers that no run can have come to are damage. */
+static bool progress_parse(const char *text, const sgi_run *run, sgi_progress *at)
 {
     json_int_t epoch, step, best_epoch, bad;
     json_t *value = json_loads(text, 0, NULL);
@@ -138,7 +139,8 @@ static bool progress_parse(const char *text, sgi_progress *at)
                                      &at->plateau_best, "plateau_bad", &bad, "sums", &at->sums[0], &at->sums[1],
                                      &at->sums[2]) == 0;
     json_decref(value);
-    if (!good || epoch < 0 || step < 0 || best_epoch < 0 || best_epoch > epoch || bad < 0)
+    if (!good || epoch < 0 || epoch > run->c->train.epochs || step < 0 || step > run->group->steps || best_epoch < 0 ||
+        best_epoch > epoch || (epoch > 0) != (best_epoch > 0) || bad < 0 || bad > epoch || !(at->lr > 0))
         return false;
     at->epoch = epoch;
     at->step = step;
@@ -177,7 +179,7 @@ static sg_status load_checkpoint(sgi_run *run, sg_error *err)
     char *path = path_in(run, "checkpoint.safetensors"), *text = NULL;
     sg_status status =
         path ? sg_checkpoint_read(path, run->store, &text, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
-    if (status == SG_OK && (!progress_parse(text, &run->at) || run->at.step > run->group->steps))
+    if (status == SG_OK && !progress_parse(text, run, &run->at))
         status = sg_fail_at(err, SG_E_DATA, path, 0, 0, "the checkpoint's progress record is damaged");
     run->resumed = status == SG_OK;
     sg_free(path);

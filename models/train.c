@@ -169,6 +169,17 @@ static sg_status collect(sgi_run *run, int64_t leave, bool *go_on, sg_error *err
     return SG_OK;
 }
 
+/* Validation and files keep the host busy: the first batches of the next epoch go to the device before the host turns to another
+ * run. */
+static sg_status send_ahead(sgi_run *run, sg_error *err)
+{
+    for (int64_t k = 0; k < run->ahead && k < run->group->steps; k++) {
+        SG_TRY(encode(run->group, run->at.epoch, k, err));
+        SG_TRY(sgi_send(run, err));
+    }
+    return SG_OK;
+}
+
 static sg_status after_batch(sgi_run *run, bool *go_on, sg_error *err)
 {
     bool last = run->sent == run->group->steps;
@@ -177,7 +188,9 @@ static sg_status after_batch(sgi_run *run, bool *go_on, sg_error *err)
         return SG_OK;
     SG_TRY(sgi_end_epoch(run, go_on, err));
     run->over = sgi_schedule_over(&run->at, run->c);
-    return run->over ? sgi_finish(run, err) : SG_OK;
+    if (run->over)
+        return sgi_finish(run, err);
+    return *go_on ? send_ahead(run, err) : SG_OK;
 }
 
 /* The next batch through every run that is up to it. */

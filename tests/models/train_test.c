@@ -503,6 +503,47 @@ static void damaged_checkpoints_are_refused(void **state)
     free(folder);
 }
 
+/* The record of a run's progress with pieces changed, put in and left out: it is refused, or training goes on from it. */
+static void damaged_progress(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 80, ROOM = 1024 };
+    static const char *const pieces[] = {
+        "", "-", "9", "1e999", "null", "\"", "{", "]", "0.0", "99999999999999999999", "8e18"};
+    char *folder = run_folder("progress"), *path = file_in(folder, "checkpoint.safetensors"), text[ROOM];
+    ears heard = {.stop_epoch = 2, .stop_step = 2};
+    assert_int_equal(train_in(folder, "train.epochs", "2", false, &heard).status, SG_OK);
+    sg_safetensors *file;
+    sg_error err = {0};
+    if (sg_safetensors_read(&file, path, &err) != SG_OK)
+        fail_msg("%s", err.text);
+    const char *whole_text = sg_safetensors_metadata(file, "state");
+    int refused = 0, n = (int)strlen(whole_text);
+    for (int i = 0; i < ROUNDS; i++) {
+        int at = (int)(test_uniform(31, 3 * i) * n), gone = (int)(test_uniform(31, 3 * i + 1) * 6);
+        const char *with = pieces[(int)(test_uniform(31, 3 * i + 2) * (sizeof pieces / sizeof *pieces))];
+        gone = gone > n - at ? n - at : gone;
+        snprintf(text, sizeof text, "%.*s%s%s", at, whole_text, with, whole_text + at + gone);
+        sg_text_pair metadata[] = {{"format", "sealgraph checkpoint 1"}, {"state", text}};
+        assert_int_equal(
+            sg_safetensors_write(path, sg_safetensors_at(file, 0), sg_safetensors_count(file), metadata, 2, NULL),
+            SG_OK);
+        ears stop = {.stop_epoch = 2, .stop_step = 3};
+        outcome o = train_in(folder, "train.epochs", "2", false, &stop);
+        char *finished = file_in(folder, "metrics.json");
+        unlink(finished);
+        free(finished);
+        if (o.status != SG_OK && o.status != SG_E_DATA && o.status != SG_E_DIVERGED)
+            fail_msg("%s: %s", text, o.err.text);
+        refused += o.status == SG_E_DATA;
+    }
+    print_message("%d of %d refused\n", refused, (int)ROUNDS);
+    assert_true(refused > ROUNDS / 4 && refused < ROUNDS);
+    sg_safetensors_free(file);
+    free(path);
+    free(folder);
+}
+
 static void divergence_is_told(void **state)
 {
     (void)state;
@@ -550,6 +591,7 @@ int main(void)
         cmocka_unit_test(finished_runs_are_kept),
         cmocka_unit_test(other_settings_are_refused),
         cmocka_unit_test(damaged_checkpoints_are_refused),
+        cmocka_unit_test(damaged_progress),
         cmocka_unit_test(divergence_is_told),
     };
     return cmocka_run_group_tests(tests, make_base, remove_base);

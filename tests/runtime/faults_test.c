@@ -151,6 +151,19 @@ static void faults_on_the_cpu(void **state)
     }
 }
 
+/* Devices lower a graph differently, so generated names differ. */
+static const char *what(const sg_error *err)
+{
+    const char *colon = strstr(err->text, "): ");
+    return strcmp(err->node, "the node") == 0 || !colon ? err->text : colon;
+}
+
+static bool same(const sg_error *a, const sg_error *b)
+{
+    return strcmp(what(a), what(b)) == 0 && strcmp(a->op, b->op) == 0 && strcmp(a->file, b->file) == 0 &&
+           a->line == b->line;
+}
+
 static bool there_is_a_gpu(void)
 {
     sg_store *store = sg_store_new(SG_F32);
@@ -176,8 +189,7 @@ static void faults_on_a_gpu(void **state)
             sg_error cpu = {0}, gpu = {0};
             fail_on("cpu", &trials[i], 0, &cpu);
             fail_on("cuda", &trials[i], turn, &gpu);
-            if (strcmp(cpu.text, gpu.text) == 0 && strcmp(cpu.node, gpu.node) == 0 && strcmp(cpu.op, gpu.op) == 0 &&
-                strcmp(cpu.file, gpu.file) == 0 && cpu.line == gpu.line)
+            if (same(&cpu, &gpu))
                 continue;
             print_error("cpu: %s:%lld %s\ngpu: %s:%lld %s\n", cpu.file, (long long)cpu.line, cpu.text, gpu.file,
                         (long long)gpu.line, gpu.text);
