@@ -152,6 +152,7 @@ static sg_status prepare_sparse(sg_device *device, const sg_kernel_spec *spec, s
                            .others = spec->in_shape[SG_SPARSE_ADAM_DENSE].dim[0],
                            .fault = device->fault_at,
                            .site = sg_cuda_site_of(device, spec)};
+    sg_cuda_site_arrays(device, s->csr.site, "t_indptr", "t_rows");
     out->launch = launch_sparse;
     return SG_OK;
 }

@@ -53,6 +53,7 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     c->shared = c->capacity >= SHARED_FROM * c->lines;
     c->fault = device->fault_at;
     c->site = sg_cuda_site_of(device, spec);
+    sg_cuda_site_arrays(device, c->site, transposed ? "t_indptr" : "indptr", transposed ? "t_rows" : "columns");
     *out = (sg_kernel){.name = spec->node->op->name,
                        .launch = sddmm        ? launch_sddmm
                                  : transposed ? launch_t_matmul

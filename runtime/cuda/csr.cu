@@ -98,7 +98,7 @@ __global__ void sddmm(sg_cuda_csr c, const int32_t *pointers, const int32_t *ind
         sg_csr_range(c, pointers, line, threadIdx.x == 0 && blockIdx.y == 0, &begin, &end);
         for (int64_t j = begin + blockIdx.y * SG_WARPS + warp; j < end; j += (int64_t)gridDim.y * SG_WARPS) {
             int32_t row = index[j];
-            bool fine = sg_csr_good(c, row, c.others, lane == 0);
+            bool fine = sg_csr_good(c, row, j, c.others, SG_CUDA_INDEX_RANGE, lane == 0);
             float sum = 0;
 #pragma unroll 4
             for (int64_t i = lane; i < c.width; i += SG_WARP)

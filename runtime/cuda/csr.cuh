@@ -14,17 +14,21 @@ __device__ static inline void sg_csr_range(const sg_cuda_csr &c, const int32_t *
     if (low >= 0 && low <= high && high <= c.capacity) {
         *begin = low;
         *end = high;
+    } else if (raise && low >= 0 && low <= c.capacity) {
+        sg_cuda_raise_at(c.fault, c.site, SG_CUDA_CSR_POINTERS, line + 1, high, low, c.capacity);
     } else if (raise) {
-        sg_cuda_raise(c.fault, c.site, SG_CUDA_CSR_POINTERS, low >= 0 && low <= c.capacity ? high : low, c.capacity);
+        sg_cuda_raise_at(c.fault, c.site, SG_CUDA_CSR_POINTERS, line, low, line ? pointers[line - 1] : 0, c.capacity);
     }
 }
 
-__device__ static inline bool sg_csr_good(const sg_cuda_csr &c, int32_t i, int64_t limit, bool raise)
+/* Is the index at a position in [0, limit)? */
+__device__ static inline bool sg_csr_good(const sg_cuda_csr &c, int32_t i, int64_t position, int64_t limit, int kind,
+                                          bool raise)
 {
     if (i >= 0 && i < limit)
         return true;
     if (raise)
-        sg_cuda_raise(c.fault, c.site, SG_CUDA_INDEX_RANGE, i, limit);
+        sg_cuda_raise_at(c.fault, c.site, kind, position, i, 0, limit);
     return false;
 }
 
@@ -38,7 +42,8 @@ __device__ static inline sg_csr_term sg_csr_at(const sg_cuda_csr &c, const float
                                                const int32_t *order, int32_t j, bool raise)
 {
     int32_t row = index[j], from = order ? order[j] : j;
-    bool fine = sg_csr_good(c, row, c.others, raise) && (!order || sg_csr_good(c, from, c.capacity, raise));
+    bool fine = sg_csr_good(c, row, j, c.others, SG_CUDA_INDEX_RANGE, raise) &&
+                (!order || sg_csr_good(c, from, j, c.capacity, SG_CUDA_CSR_ORDER, raise));
     return {fine ? value[from] : 0, fine ? row : -1};
 }
 

@@ -43,7 +43,7 @@ typedef struct sg_cuda_kernel {
 /* The row for this node, or NULL (kernel_table.c). */
 const sg_cuda_kernel *sg_cuda_find(const sg_kernel_spec *spec);
 
-/* For prepare of a kernel that can fail: the number by which it names its node in sg_cuda_raise. */
+/* For prepare of a kernel that can fail: the number by which it names its node in sg_cuda_raise_at. */
 int32_t sg_cuda_site_of(sg_device *device, const sg_kernel_spec *spec);
 /* For products with sparse rows: what to call their arrays. The texts must be constants. */
 void sg_cuda_site_arrays(sg_device *device, int32_t site, const char *pointers, const char *index);

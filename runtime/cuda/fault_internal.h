@@ -40,11 +40,6 @@ static __device__ inline void sg_cuda_raise_at(sg_cuda_fault *fault, int site, i
     __threadfence_system();
     *fault->raised = 1;
 }
-
-static __device__ inline void sg_cuda_raise(sg_cuda_fault *fault, int site, int kind, long long value, long long limit)
-{
-    sg_cuda_raise_at(fault, site, kind, SG_CUDA_FAR_POSITION, (int)value, 0, limit);
-}
 #endif
 
 #endif
