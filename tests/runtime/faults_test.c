@@ -1,5 +1,5 @@
 /* Indices out of range: each backend tells the same status, operator, node, value, limit and position, of the lowest one. The cpu
- * is always tried, a GPU where there is one. */
+ * is always tried, a GPU where there is one. And a plan that does not fit a GPU. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -198,9 +198,35 @@ static void faults_on_a_gpu(void **state)
     assert_int_equal(different, 0);
 }
 
+/* 512 GiB of temporaries: refused when it is planned, with what is needed and what there is. */
+static void plans_too_large_for_a_gpu(void **state)
+{
+    (void)state;
+    if (!there_is_a_gpu())
+        skip();
+    sg_store *store = sg_store_new(SG_F32);
+    sg_graph *graph = sg_graph_new();
+    sg_session *session;
+    sg_plan *plan;
+    sg_error err = {0};
+    sg_session_options options = {.size = sizeof options, .backend = "cuda"};
+    sg_value a = sg_input(graph, "a", SG_F32, SG_SHAPE(1 << 19, 2)),
+             b = sg_input(graph, "b", SG_F32, SG_SHAPE(2, 1 << 18));
+    sg_result(graph, "sum", sg_sum_all(sg_matmul(a, b)));
+    assert_int_equal(sg_session_new(&session, store, &options, &err), SG_OK);
+    assert_int_equal(sg_plan_new(&plan, session, graph, &err), SG_E_MEMORY);
+    print_message("%s\n", err.text);
+    assert_non_null(strstr(err.text, "temporaries 524"));
+    assert_non_null(strstr(err.text, "MiB are free"));
+    sg_session_free(session);
+    sg_graph_free(graph);
+    sg_store_free(store);
+}
+
 int main(void)
 {
     setenv("SEALGRAPH_MODULE_PATH", SG_BINARY_DIR, 0);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(faults_on_the_cpu), cmocka_unit_test(faults_on_a_gpu)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(faults_on_the_cpu), cmocka_unit_test(faults_on_a_gpu),
+                                       cmocka_unit_test(plans_too_large_for_a_gpu)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
