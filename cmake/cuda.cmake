@@ -38,9 +38,10 @@ function(sg_text name path)
 endfunction()
 sg_text(sg_cuda_text_random ${CMAKE_SOURCE_DIR}/graph/random_internal.h)
 sg_text(sg_cuda_text_functions ${CMAKE_SOURCE_DIR}/runtime/cuda/chain_functions.cuh)
+sg_text(sg_cuda_text_product ${CMAKE_SOURCE_DIR}/runtime/cuda/product.cuh)
 file(GLOB cuda_sources CONFIGURE_DEPENDS runtime/cuda/*.c runtime/cuda/*.cu)
 add_library(sg_cuda MODULE ${cuda_sources} ${CMAKE_BINARY_DIR}/sg_cuda_text_random.c
-  ${CMAKE_BINARY_DIR}/sg_cuda_text_functions.c)
+  ${CMAKE_BINARY_DIR}/sg_cuda_text_functions.c ${CMAKE_BINARY_DIR}/sg_cuda_text_product.c)
 set_target_properties(sg_cuda PROPERTIES PREFIX "" OUTPUT_NAME sealgraph-cuda C_VISIBILITY_PRESET hidden
   CUDA_VISIBILITY_PRESET hidden CUDA_RUNTIME_LIBRARY Static LINKER_LANGUAGE CUDA)
 target_include_directories(sg_cuda PRIVATE ${CMAKE_SOURCE_DIR} ${CUDNN_INCLUDE_DIR})

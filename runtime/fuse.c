@@ -53,6 +53,8 @@ static bool worth_a_body(const sg_fuse_plan *p, const sg_node *node)
 {
     int32_t g = p->group[node->index];
     bool reads_free = false, reads_memory = false;
+    if (p->role[node->index] == SG_FUSE_PRODUCT)
+        return p->groups[g].count > 1;
     for (int32_t k = 0; k < node->n_in; k++) {
         if (!sg_fuse_reads(node, k))
             continue;
@@ -79,11 +81,19 @@ static bool computed_again(const sg_fuse_plan *p, int32_t value)
 
 static sg_value operand(body_builder *b, int32_t value);
 
+static sg_value from_outside(body_builder *b, int32_t value)
+{
+    return sg_capture(b->body, sg_value_at(b->to, b->plan->image[value]));
+}
+
 static sg_value copy_into_body(body_builder *b, const sg_node *node)
 {
     sg_value in[3];
+    bool is_product = b->plan->role[node->index] == SG_FUSE_PRODUCT;
     for (int32_t k = 0; k < node->n_in; k++)
-        in[k] = sg_fuse_reads(node, k) ? operand(b, node->in[k]) : shape_model(b->body, b->plan, node->in[k]);
+        in[k] = is_product               ? from_outside(b, node->in[k])
+                : sg_fuse_reads(node, k) ? operand(b, node->in[k])
+                                         : shape_model(b->body, b->plan, node->in[k]);
     sg_here(node->file, node->line);
     return sg_build(b->body, node->op, in, node->n_in, node->attr);
 }
@@ -103,7 +113,7 @@ static sg_value operand(body_builder *b, int32_t value)
     } else if (p->role[node->index] == SG_FUSE_VIEW || computed_again(p, value)) {
         v = copy_into_body(b, node);
     } else {
-        v = sg_capture(b->body, sg_value_at(b->to, p->image[value]));
+        v = from_outside(b, value);
     }
     return b->inner[value] = v;
 }
@@ -115,8 +125,8 @@ static bool leaves_group(const sg_fuse_plan *p, int32_t value, int32_t group)
     bool again = computed_again(p, value);
     for (int32_t i = p->use_at[value]; i < p->use_at[value + 1]; i++) {
         int32_t reader = p->use[i];
-        if (p->group[reader] != group &&
-            !(again && p->group[reader] >= 0 && worth_a_body(p, sg_node_at(p->graph, reader))))
+        if (p->group[reader] != group && !(again && p->role[reader] != SG_FUSE_PRODUCT && p->group[reader] >= 0 &&
+                                           worth_a_body(p, sg_node_at(p->graph, reader))))
             return true;
     }
     return false;

@@ -5,12 +5,19 @@
 
 #include "runtime/backend_internal.h"
 
+/* What may follow a matrix product. */
+typedef enum sg_fuse_follow { SG_FUSE_NOTHING, SG_FUSE_ONE_STEP, SG_FUSE_STEPS } sg_fuse_follow;
+
 /* What the chains of a backend may hold. */
 typedef struct sg_fuse_rules {
     /* Can this op with these dtypes be a step? Shapes are not looked at. */
     bool (*has)(const sg_op *op, int32_t n_in, const sg_dtype *in, sg_dtype out);
     /* May a chain end in sums over the last axes, of `length` elements for each of `rows`? NULL: never. */
     bool (*sums)(int64_t rows, int64_t length);
+    /* What may follow a matrix product in one kernel, so that it sees each element before it goes to memory. NULL: nothing. */
+    sg_fuse_follow (*follow)(sg_graph *graph, const sg_node *product);
+    /* Is `step` one that may follow this product, of SG_FUSE_ONE_STEP? */
+    bool (*ends)(sg_graph *graph, const sg_node *product, const sg_node *step);
 } sg_fuse_rules;
 
 /* Copy `from` to `to` with chains of elementwise nodes grouped into sg_op_fused nodes. */
@@ -29,15 +36,18 @@ typedef enum sg_fuse_role {
     SG_FUSE_NUMBER, /* the same number everywhere: copied into each chain that reads it */
     SG_FUSE_VIEW,   /* another view of its operand: a chain reads through it */
     SG_FUSE_STEP,   /* elementwise, or a draw */
-    SG_FUSE_SUM     /* a sum over the last axes: ends a chain */
+    SG_FUSE_SUM,    /* a sum over the last axes: ends a chain */
+    SG_FUSE_PRODUCT /* a matrix product: begins a chain; its own operands are read from memory */
 } sg_fuse_role;
 
 typedef struct sg_fuse_group {
     int32_t first, last; /* member nodes, linked by `next` in increasing order */
     int32_t count;
     sg_shape space;
-    int64_t axes; /* that its sums add up; 0 without sums */
-    bool cheap;   /* every member costs about an addition: may be computed again for each broadcast copy */
+    int64_t axes;    /* that its sums add up; 0 without sums */
+    bool cheap;      /* every member costs about an addition: may be computed again for each broadcast copy */
+    int32_t product; /* a chain has one at most: its node, or -1 */
+    bool one_step;   /* may follow it */
 } sg_fuse_group;
 
 /* Groups of one graph. A group is named by its first member. It runs where its last member stands. */

@@ -50,6 +50,8 @@ static sg_fuse_role role_of(const sg_fuse_plan *p, const sg_node *node)
         return node->attr[0].count == 1 ? SG_FUSE_NUMBER : SG_FUSE_NONE;
     if (node->op == &sg_op_sum)
         return p->rules->sums && is_trailing_sum(p, node) ? SG_FUSE_SUM : SG_FUSE_NONE;
+    if (node->op == &sg_op_matmul)
+        return p->rules->follow && p->rules->follow(p->graph, node) ? SG_FUSE_PRODUCT : SG_FUSE_NONE;
     if (!is_step(p, node))
         return SG_FUSE_NONE;
     if (node->op == &sg_op_fill_like)
@@ -130,6 +132,31 @@ static bool reads_sum_of(const sg_fuse_plan *p, int32_t a, int32_t b)
     return false;
 }
 
+/* Does the product of b read a value of a? It reads whole rows, which a kernel that computes them has not finished. */
+static bool feeds_product_of(const sg_fuse_plan *p, int32_t a, int32_t b)
+{
+    if (p->groups[b].product < 0)
+        return false;
+    const sg_node *node = sg_node_at(p->graph, p->groups[b].product);
+    for (int32_t k = 0; k < node->n_in; k++)
+        if (p->group[sg_node_of(sg_value_at(p->graph, node->in[k]))->index] == a)
+            return true;
+    return false;
+}
+
+static bool products_fit(const sg_fuse_plan *p, int32_t a, int32_t b)
+{
+    const sg_fuse_group *x = &p->groups[a], *y = &p->groups[b];
+    if (x->product < 0 && y->product < 0)
+        return true;
+    if ((x->product >= 0 && y->product >= 0) || x->axes > 0 || y->axes > 0 || y->one_step)
+        return false;
+    if (x->one_step)
+        return x->count == 1 && y->count == 1 && read_only_by(p, a, b) &&
+               p->rules->ends(p->graph, sg_node_at(p->graph, x->product), sg_node_at(p->graph, y->first));
+    return !feeds_product_of(p, a, b) && !feeds_product_of(p, b, a);
+}
+
 static void link_members(sg_fuse_plan *p, int32_t a, int32_t b)
 {
     int32_t first = a < b ? a : b, x = p->groups[a].first, y = p->groups[b].first, tail = -1;
@@ -156,6 +183,8 @@ static void merge(sg_fuse_plan *p, int32_t a, int32_t b)
         .space = y.space,
         .axes = x.axes > y.axes ? x.axes : y.axes,
         .cheap = x.cheap && y.cheap,
+        .product = x.product >= 0 ? x.product : y.product,
+        .one_step = x.one_step || y.one_step,
     };
 }
 
@@ -165,14 +194,14 @@ static void try_merge(sg_fuse_plan *p, int32_t producer, int32_t node)
     if (a < 0 || a == b || p->role[producer] == SG_FUSE_SUM || p->groups[a].count + p->groups[b].count > MOST_MEMBERS)
         return;
     int32_t last = p->groups[a].last > p->groups[b].last ? p->groups[a].last : p->groups[b].last;
-    if (!reads_sum_of(p, a, b) && !reads_sum_of(p, b, a) && spaces_fit(p, a, b) && readers_follow(p, a, b, last) &&
-        readers_follow(p, b, a, last))
+    if (!reads_sum_of(p, a, b) && !reads_sum_of(p, b, a) && products_fit(p, a, b) && spaces_fit(p, a, b) &&
+        readers_follow(p, a, b, last) && readers_follow(p, b, a, last))
         merge(p, a, b);
 }
 
 static void place_node(sg_fuse_plan *p, const sg_node *node)
 {
-    bool is_sum = p->role[node->index] == SG_FUSE_SUM;
+    bool is_sum = p->role[node->index] == SG_FUSE_SUM, is_product = p->role[node->index] == SG_FUSE_PRODUCT;
     bool is_draw = node->op->flags & SG_OP_RANDOM;
     p->group[node->index] = node->index;
     p->groups[node->index] = (sg_fuse_group){
@@ -182,8 +211,10 @@ static void place_node(sg_fuse_plan *p, const sg_node *node)
         .space = *shape_at(p, is_sum ? node->in[0] : node->out),
         .axes = is_sum ? node->attr[0].count : 0,
         .cheap = !is_sum && !is_draw && is_cheap(node),
+        .product = is_product ? node->index : -1,
+        .one_step = is_product && p->rules->follow(p->graph, node) == SG_FUSE_ONE_STEP,
     };
-    for (int32_t k = 0; k < node->n_in; k++)
+    for (int32_t k = 0; !is_product && k < node->n_in; k++)
         if (sg_fuse_reads(node, k))
             try_merge(p, sg_node_of(sg_value_at(p->graph, node->in[k]))->index, node->index);
 }

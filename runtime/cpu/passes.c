@@ -12,7 +12,7 @@ static bool any_sums(int64_t rows, int64_t length)
 
 static sg_status chains(sg_graph *from, sg_graph *to, sg_error *err)
 {
-    static const sg_fuse_rules rules = {sg_program_has, any_sums};
+    static const sg_fuse_rules rules = {.has = sg_program_has, .sums = any_sums};
     return sg_fuse_chains(from, to, &rules, err);
 }
 

@@ -18,14 +18,17 @@ typedef struct sg_cuda_chain {
     int32_t n_input;
     int32_t *alias;  /* by output, as in sg_kernel */
     int32_t n_steps; /* operators computed */
-    int64_t row;     /* elements that its sums add up; 0: no sums */
-    int32_t lanes;   /* threads that take a row: a warp or a block */
+    /* Of a chain that begins with a matrix product: its operands, which are not among `input`; else -1. */
+    int32_t factor[2];
+    int64_t row;   /* elements that its sums add up; 0: no sums */
+    int32_t lanes; /* threads that take a row: a warp or a block */
 } sg_cuda_chain;
 
 /* Can this op with these dtypes be a step? Shapes are not looked at. */
 bool sg_cuda_chain_has(const sg_op *op, int32_t n_in, const sg_dtype *in, sg_dtype out);
 /* A fused body, or one op. The kernel is named `chain`; parameters: inputs, outputs, then the loop iteration (uint64_t).
- * `threads` is how many keep the device busy. */
+ * `threads` is how many keep the device busy. If the chain begins with a matrix product, the product's operands are the first
+ * parameters, and product.cuh computes it and hands over its elements. */
 sg_status sg_cuda_chain_write(sg_cuda_chain *chain, const sg_kernel_spec *spec, int64_t threads, sg_error *err);
 void sg_cuda_chain_release(sg_cuda_chain *chain);
 

@@ -379,8 +379,19 @@ static int32_t write_call(writer *w, const unit *u, const char *function)
     return at;
 }
 
+static int32_t write_product(writer *w, const unit *u)
+{
+    int32_t at = result_slot(w, u);
+    for (int32_t k = 0; k < 2; k++)
+        w->chain->factor[k] = w->slot[u->in[k]].input;
+    put(&w->reads, "            const float v%d = element;\n", (int)at);
+    return at;
+}
+
 static int32_t write_unit(writer *w, const unit *u)
 {
+    if (u->op == &sg_op_matmul)
+        return write_product(w, u);
     if (u->op == &sg_op_fill_like)
         return number_slot(w, u->attr[0].f, u->dtype);
     if (u->op == &sg_op_tile_axis)
@@ -476,6 +487,14 @@ static void write_single(writer *w)
 
 /* ---- the whole */
 
+/* The elements of a product, as it is finished. */
+static void put_product_loop(text *all)
+{
+    put(all, "    product_compute(a, b);\n    for (int e = threadIdx.x; e < SHARE; e += THREADS) {\n"
+             "        const index i = product_place(e);\n        if (i == NOWHERE)\n            continue;\n"
+             "        element = product_element(e);\n        part(sg_width<1>(), i);\n    }\n");
+}
+
 /* Every element once, a pack at a time; or row by row, a warp or the block on each. */
 static void put_loop(const writer *w, text *all)
 {
@@ -507,19 +526,25 @@ static void join(writer *w, text *all)
 {
     const sg_kernel_spec *spec = w->spec;
     const sg_cuda_chain *c = w->chain;
-    put(all, "#include \"random.h\"\n#include \"functions.h\"\ntypedef %s index;\nextern \"C\" __global__ void chain(",
-        c->count < INT32_MAX / 2 ? "unsigned" : "unsigned long long");
+    bool product = c->factor[0] != NONE;
+    put(all, "#include \"random.h\"\n#include \"functions.h\"\ntypedef %s index;\n%s",
+        c->count < INT32_MAX / 2 ? "unsigned" : "unsigned long long", product ? "#include \"product.h\"\n" : "");
+    put(all, "extern \"C\" __global__ void chain(%s", product ? "const float *a, const float *b, " : "");
     for (int32_t k = 0; k < c->n_input; k++)
         put(all, "const %s *in%d, ", memory_type(spec->in_dtype[c->input[k]]), (int)k);
     for (int32_t j = 0; j < spec->n_out; j++)
         put(all, "%s *out%d, ", memory_type(spec->out_dtype[j]), (int)j);
-    put(all, "unsigned long long repeat)\n{\n%s", w->setup.at);
+    put(all, "unsigned long long repeat)\n{\n%s", product ? "    float element = 0;\n" : "");
+    put(all, "%s", w->setup.at);
     put(all,
         "    const auto part = [&](auto width, index first) {\n        constexpr int V = decltype(width)::value;\n");
     put(all, "%s#pragma unroll\n        for (int k = 0; k < V; k++) {\n            const index i = first + k;\n",
         w->loads.at);
     put(all, "            (void)i;\n%s%s        }\n%s    };\n", w->reads.at, w->steps.at, w->stores.at);
-    put_loop(w, all);
+    if (product)
+        put_product_loop(all);
+    else
+        put_loop(w, all);
     put(all, "}\n");
 }
 
@@ -530,7 +555,8 @@ static void find_aliases(const writer *w)
     for (int32_t j = 0; j < spec->n_out; j++) {
         w->chain->alias[j] = NONE;
         for (int32_t k = 0; k < spec->n_in && w->chain->alias[j] == NONE; k++) {
-            bool taken = w->parameter[k] == NONE || w->scattered[k] ||
+            bool taken = w->parameter[k] == NONE || w->scattered[k] || k == w->chain->factor[0] ||
+                         k == w->chain->factor[1] ||
                          sg_dtype_size(spec->in_dtype[k]) != sg_dtype_size(spec->out_dtype[j]);
             taken |= !sg_shape_equal(&spec->out_shape[j], &w->space);
             for (int32_t i = 0; i < j; i++)
@@ -547,6 +573,7 @@ static bool start(writer *w)
     text *texts[] = {&w->setup, &w->loads, &w->reads, &w->steps, &w->stores, &w->ends};
     w->parameter = sg_calloc(spec->n_in + 1, sizeof *w->parameter);
     w->scattered = sg_calloc(spec->n_in + 1, sizeof *w->scattered);
+    w->chain->factor[0] = w->chain->factor[1] = NONE;
     w->chain->input = sg_calloc(spec->n_in + 1, sizeof *w->chain->input);
     w->chain->alias = sg_calloc(spec->n_out + 1, sizeof *w->chain->alias);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {

@@ -4,11 +4,12 @@
 
 #include "runtime/cuda/cuda_internal.h"
 
-extern const sg_cuda_kernel sg_cuda_chain_kernels[];         /* chain.c: elementwise ops and fused chains */
-extern const sg_cuda_kernel sg_cuda_matmul_kernels[];        /* matmul.c: products by cuBLASLt */
-extern const sg_cuda_kernel sg_cuda_sum_kernels[];           /* sum.c */
-extern const sg_cuda_kernel sg_cuda_reduce_kernels[];        /* reduce.c: other reductions, softmax, running sums */
-extern const sg_cuda_kernel sg_cuda_layer_norm_kernels[];    /* layer_norm.c: layer_norm and its derivatives */
+extern const sg_cuda_kernel sg_cuda_chain_kernels[];      /* chain.c: elementwise ops and fused chains */
+extern const sg_cuda_kernel sg_cuda_product_kernels[];    /* product.c: products of small matrices, with what follows */
+extern const sg_cuda_kernel sg_cuda_matmul_kernels[];     /* matmul.c: products by cuBLASLt */
+extern const sg_cuda_kernel sg_cuda_sum_kernels[];        /* sum.c */
+extern const sg_cuda_kernel sg_cuda_reduce_kernels[];     /* reduce.c: other reductions, softmax, running sums */
+extern const sg_cuda_kernel sg_cuda_layer_norm_kernels[]; /* layer_norm.c: layer_norm and its derivatives */
 extern const sg_cuda_kernel sg_cuda_cross_entropy_kernels[]; /* cross_entropy.c: the same of softmax_cross_entropy */
 extern const sg_cuda_kernel sg_cuda_move_kernels[];          /* move.c: concat, slice, pad */
 extern const sg_cuda_kernel sg_cuda_transpose_kernels[];     /* transpose.c */

@@ -3,8 +3,9 @@
 
 /* clang-format off */
 static const sg_cuda_kernel *const tables[] = {
-    sg_cuda_chain_kernels,
+    sg_cuda_product_kernels,
     sg_cuda_matmul_kernels,
+    sg_cuda_chain_kernels,
     sg_cuda_sum_kernels,
     sg_cuda_reduce_kernels,
     sg_cuda_layer_norm_kernels,

@@ -3,25 +3,31 @@
  * Our matrices are stored by rows, cuBLASLt's by columns. A matrix stored by rows is its transpose stored by columns, so
  * C = op(A) op(B) is asked for as C' = op(B)' op(A)' with the operands exchanged, and nothing is moved.
  *
+ * Sums are of float32, of products of float32 or bfloat16. A row added to each row of the product, or a result of float32 where
+ * the operands are bfloat16, comes from a fused node of the product and that step (product_follow.c).
+ *
  * The algorithm is the heuristic's first choice at compile time. Measuring several would choose by chance between equally
  * good ones, and then the same program would give other bits tomorrow. */
 #include <string.h>
 
 #include "runtime/cuda/cuda_kernels.h"
-#include "runtime/matmul_problem_internal.h"
+#include "runtime/cuda/product_internal.h"
 
-extern const sg_op sg_op_matmul;
+extern const sg_op sg_op_matmul, sg_op_add;
 
-enum { WORKSPACE_MOST = 32 << 20 };
+enum { WORKSPACE_MOST = 32 << 20, WORKSPACE_LINE = 256 };
 
 typedef struct product {
     cublasLtHandle_t blas;
     cublasLtMatmulDesc_t what;
     cublasLtMatrixLayout_t first, second, result; /* b, a and c */
     cublasLtMatmulAlgo_t algorithm;
+    cudaDataType_t type, result_type; /* of the operands, and of the result */
+    size_t width, result_width;       /* their bytes */
     size_t workspace, result_bytes;
     int64_t *a_at, *b_at; /* elements: one product, or strided batch, a call */
     int64_t calls, c_step;
+    int32_t a, b, row; /* operands of the node; row: added to each row of the product, or -1 */
 } product;
 
 static sg_status check(cublasStatus_t code, const char *what, sg_error *err)
@@ -78,10 +84,10 @@ static bool list_calls(product *p, const sg_matmul_problem *m, int64_t inner)
     return p->a_at && p->b_at;
 }
 
-static sg_status layout(cublasLtMatrixLayout_t *out, int64_t rows, int64_t columns, int32_t batch, int64_t stride,
-                        sg_error *err)
+static sg_status layout(cublasLtMatrixLayout_t *out, cudaDataType_t type, int64_t rows, int64_t columns, int32_t batch,
+                        int64_t stride, sg_error *err)
 {
-    SG_TRY(check(cublasLtMatrixLayoutCreate(out, CUDA_R_32F, (uint64_t)rows, (uint64_t)columns, rows), "layout", err));
+    SG_TRY(check(cublasLtMatrixLayoutCreate(out, type, (uint64_t)rows, (uint64_t)columns, rows), "layout", err));
     if (batch == 1)
         return SG_OK;
     SG_TRY(check(cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch),
@@ -97,26 +103,44 @@ static sg_status transpose(product *p, cublasLtMatmulDescAttributes_t which, boo
     return check(cublasLtMatmulDescSetAttribute(p->what, which, &op, sizeof op), "operand form", err);
 }
 
+/* Our rows are cuBLASLt's columns, to each of which it adds what it calls the bias. Each launch sets its address; the choice of
+ * an algorithm looks at its alignment, which is the arena's. */
+static sg_status epilogue(product *p, sg_error *err)
+{
+    cublasLtEpilogue_t bias = CUBLASLT_EPILOGUE_BIAS;
+    const void *anywhere = (const void *)(uintptr_t)WORKSPACE_LINE;
+    SG_TRY(check(cublasLtMatmulDescSetAttribute(p->what, CUBLASLT_MATMUL_DESC_EPILOGUE, &bias, sizeof bias), "epilogue",
+                 err));
+    SG_TRY(check(cublasLtMatmulDescSetAttribute(p->what, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &anywhere, sizeof anywhere),
+                 "epilogue", err));
+    return check(cublasLtMatmulDescSetAttribute(p->what, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &p->result_type,
+                                                sizeof p->result_type),
+                 "epilogue", err);
+}
+
 static sg_status describe(product *p, const sg_device *device, const sg_matmul_problem *m, int32_t batch, sg_error *err)
 {
     int32_t last = m->batch_rank - 1;
-    cublasComputeType_t compute = device->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    bool tf32 = device->tf32 && p->type == CUDA_R_32F;
+    cublasComputeType_t compute = tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     SG_TRY(check(cublasLtMatmulDescCreate(&p->what, compute, CUDA_R_32F), "descriptor", err));
+    if (p->row >= 0)
+        SG_TRY(epilogue(p, err));
     SG_TRY(transpose(p, CUBLASLT_MATMUL_DESC_TRANSA, m->b_transposed, err));
     SG_TRY(transpose(p, CUBLASLT_MATMUL_DESC_TRANSB, m->a_transposed, err));
-    SG_TRY(layout(&p->first, m->b_transposed ? m->k : m->n, m->b_transposed ? m->n : m->k, batch,
+    SG_TRY(layout(&p->first, p->type, m->b_transposed ? m->k : m->n, m->b_transposed ? m->n : m->k, batch,
                   batch > 1 ? m->b_step[last] : 0, err));
-    SG_TRY(layout(&p->second, m->a_transposed ? m->m : m->k, m->a_transposed ? m->k : m->m, batch,
+    SG_TRY(layout(&p->second, p->type, m->a_transposed ? m->m : m->k, m->a_transposed ? m->k : m->m, batch,
                   batch > 1 ? m->a_step[last] : 0, err));
-    return layout(&p->result, m->n, m->m, batch, m->m * m->n, err);
+    return layout(&p->result, p->result_type, m->n, m->m, batch, m->m * m->n, err);
 }
 
 /* Bytes that every operand of every call is aligned to: the arena's alignment, less where calls start inside a tensor. */
 static uint32_t alignment_of(const product *p)
 {
-    int64_t bits = 64;
+    int64_t bits = 64, width = (int64_t)p->width, result_width = (int64_t)p->result_width;
     for (int64_t i = 0; i < p->calls; i++)
-        bits |= p->a_at[i] * 4 | p->b_at[i] * 4 | i * p->c_step * 4;
+        bits |= p->a_at[i] * width | p->b_at[i] * width | i * p->c_step * result_width;
     return (uint32_t)(bits & -bits);
 }
 
@@ -161,8 +185,6 @@ static sg_status choose(product *p, const sg_matmul_problem *m, sg_error *err)
 }
 
 /* cuBLASLt wants its workspace on 256 bytes, the arena gives 64. */
-enum { WORKSPACE_LINE = 256 };
-
 static void *workspace_of(const sg_launch *l)
 {
     return (void *)(((uintptr_t)l->workspace + WORKSPACE_LINE - 1) & ~(uintptr_t)(WORKSPACE_LINE - 1));
@@ -172,13 +194,16 @@ static bool launch(const sg_launch *l, sg_error *err)
 {
     static const float one = 1, zero = 0;
     const product *p = l->state;
-    const float *a = l->in[0], *b = l->in[1];
-    float *c = l->out[0];
+    if (p->row >= 0 && check(cublasLtMatmulDescSetAttribute(p->what, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &l->in[p->row],
+                                                            sizeof(void *)),
+                             "bias", err) != SG_OK)
+        return false;
     for (int64_t i = 0; i < p->calls; i++) {
-        float *to = c + i * p->c_step;
-        cublasStatus_t code =
-            cublasLtMatmul(p->blas, p->what, &one, b + p->b_at[i], p->first, a + p->a_at[i], p->second, &zero, to,
-                           p->result, to, p->result, &p->algorithm, workspace_of(l), p->workspace, l->stream);
+        const char *a = (const char *)l->in[p->a] + (size_t)p->a_at[i] * p->width;
+        const char *b = (const char *)l->in[p->b] + (size_t)p->b_at[i] * p->width;
+        char *c = (char *)l->out[0] + (size_t)(i * p->c_step) * p->result_width;
+        cublasStatus_t code = cublasLtMatmul(p->blas, p->what, &one, b, p->first, a, p->second, &zero, c, p->result, c,
+                                             p->result, &p->algorithm, workspace_of(l), p->workspace, l->stream);
         if (check(code, "product", err) != SG_OK)
             return false;
     }
@@ -205,15 +230,59 @@ static sg_status build(product *p, const sg_device *device, sg_matmul_problem m,
     return choose(p, &m, err);
 }
 
+/* Which operand of a fused node is this value of its body? -1: none. */
+static int32_t operand_of(sg_graph *body, int32_t value)
+{
+    sg_value inner, outer;
+    for (int32_t k = 0; k < sg_body_input_count(body); k++) {
+        sg_body_input_at(body, k, &inner, &outer);
+        if (inner.id == value)
+            return k;
+    }
+    return -1;
+}
+
+/* A fused node is a product and one step. */
+static void read_body(product *p, sg_graph *body)
+{
+    const sg_node *multiply = sg_cuda_product_in(body);
+    p->a = operand_of(body, multiply->in[0]);
+    p->b = operand_of(body, multiply->in[1]);
+    for (int32_t i = 0; i < sg_node_count(body); i++) {
+        const sg_node *step = sg_node_at(body, i);
+        if (step->op == &sg_op_add)
+            p->row = operand_of(body, step->in[step->in[0] == multiply->out]);
+    }
+}
+
+static sg_matmul_problem read_spec(product *p, const sg_kernel_spec *spec)
+{
+    p->a = 0;
+    p->b = 1;
+    p->row = -1;
+    if (spec->node->op != &sg_op_fused)
+        return sg_matmul_describe(spec);
+    sg_graph *body = spec->attr[0].graph;
+    read_body(p, body);
+    return sg_cuda_product_problem(body, sg_cuda_product_in(body));
+}
+
 static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
 {
     product *p = sg_calloc(1, sizeof *p);
     if (!p)
         return sg_fail(err, SG_E_MEMORY, "out of memory for a matrix product");
-    sg_matmul_problem m = sg_matmul_describe(spec);
+    sg_matmul_problem m = read_spec(p, spec);
     p->blas = device->blas;
-    p->result_bytes = (size_t)(m.batch * m.m * m.n) * sizeof(float);
-    *out = (sg_kernel){.name = "cublaslt matmul", .state = p, .release = release, .launch = launch_empty};
+    p->type = spec->in_dtype[p->a] == SG_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+    p->result_type = spec->out_dtype[0] == SG_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+    p->width = sg_dtype_size(spec->in_dtype[p->a]);
+    p->result_width = sg_dtype_size(spec->out_dtype[0]);
+    p->result_bytes = (size_t)(m.batch * m.m * m.n) * p->result_width;
+    *out = (sg_kernel){.name = p->row >= 0 ? "cublaslt matmul + row" : "cublaslt matmul",
+                       .state = p,
+                       .release = release,
+                       .launch = launch_empty};
     if (p->result_bytes == 0 || m.k == 0)
         return SG_OK;
     sg_status status = build(p, device, m, err);
@@ -227,6 +296,12 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     return SG_OK;
 }
 
-static bool supports(const sg_kernel_spec *spec) { return spec->in_dtype[0] == SG_F32 && spec->in_dtype[1] == SG_F32; }
+static bool supports(const sg_kernel_spec *spec)
+{
+    if (spec->node->op == &sg_op_fused)
+        return sg_cuda_product_in(spec->attr[0].graph) != NULL;
+    return (spec->in_dtype[0] == SG_F32 || spec->in_dtype[0] == SG_BF16) && spec->in_dtype[1] == spec->in_dtype[0];
+}
 
-const sg_cuda_kernel sg_cuda_matmul_kernels[] = {{&sg_op_matmul, supports, prepare}, {0}};
+const sg_cuda_kernel sg_cuda_matmul_kernels[] = {
+    {&sg_op_fused, supports, prepare}, {&sg_op_matmul, supports, prepare}, {0}};

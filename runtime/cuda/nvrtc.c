@@ -5,7 +5,7 @@
 
 #include "runtime/cuda/nvrtc_internal.h"
 
-extern const char sg_cuda_text_random[], sg_cuda_text_functions[];
+extern const char sg_cuda_text_random[], sg_cuda_text_functions[], sg_cuda_text_product[];
 
 /* Programs of the process, by text: sessions come and go, and compiling one takes tens of milliseconds. */
 typedef struct program {
@@ -58,8 +58,11 @@ static sg_status translate(const sg_device *d, program *p, const char *name, sg_
     snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%d", (int)d->capability);
     const char *options[] = {architecture, "--fmad=false", "--std=c++17", "--device-as-default-execution-space"};
     /* There are no files: what may be included is given by name. NVRTC knows the functions of the C headers itself. */
-    static const char *const names[] = {"random.h", "functions.h", "math.h", "stdint.h", "string.h"};
-    const char *const texts[] = {sg_cuda_text_random, sg_cuda_text_functions, "",
+    static const char *const names[] = {"random.h", "functions.h", "product.h", "math.h", "stdint.h", "string.h"};
+    const char *const texts[] = {sg_cuda_text_random,
+                                 sg_cuda_text_functions,
+                                 sg_cuda_text_product,
+                                 "",
                                  "typedef unsigned char uint8_t; typedef int int32_t; typedef unsigned uint32_t; "
                                  "typedef long long int64_t; typedef unsigned long long uint64_t;",
                                  ""};

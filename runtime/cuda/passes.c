@@ -1,6 +1,7 @@
 /* passes.c - the rewrites between lowering and scheduling. */
 #include "runtime/cuda/adam_group_internal.h"
 #include "runtime/cuda/chain_internal.h"
+#include "runtime/cuda/product_internal.h"
 #include "runtime/fuse_internal.h"
 #include "runtime/updates_internal.h"
 
@@ -18,7 +19,8 @@ static bool short_sums(int64_t rows, int64_t length)
 
 static sg_status chains(sg_graph *from, sg_graph *to, sg_error *err)
 {
-    static const sg_fuse_rules rules = {sg_cuda_chain_has, short_sums};
+    static const sg_fuse_rules rules = {
+        .has = sg_cuda_chain_has, .sums = short_sums, .follow = sg_cuda_product_follow, .ends = sg_cuda_product_ends};
     return sg_fuse_chains(from, to, &rules, err);
 }
 

@@ -1,0 +1,165 @@
+/* cuda_product_test.c - matrix products on a GPU, alone and with the elementwise steps that follow them, in every form and at
+ * sizes that fit no tile, against the reference backend; two runs give the same bits. Skipped where there is no GPU. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/ops.h"
+#include "runtime/runtime.h"
+#include "tests/support/graph_run.h"
+
+enum { N_IN = 4, N_OUT = 4 };
+typedef enum form { NN, NT, TN, N_FORMS } form;
+
+typedef struct problem {
+    int64_t batch, m, n, k;
+    bool shared; /* all matrices of the batch have one right factor */
+} problem;
+
+static const problem problems[] = {
+    {1, 2, 2, 1, false},        {1, 16, 32, 64, false},    {1, 33, 31, 5, false},    {1, 48, 400, 401, false},
+    {1, 32, 159, 400, false},   {1, 32, 400, 1836, false}, {1, 32, 3993, 70, false}, {1, 672, 200, 159, false},
+    {1, 200, 159, 672, false},  {1, 159, 400, 32, false},  {1, 37, 1001, 3, false},  {15, 7, 9, 11, false},
+    {15, 8, 12, 100, true},     {6, 70, 41, 130, false},   {1, 1, 40, 300, false},   {1, 40, 1, 300, false},
+    {1, 130, 136, 2050, false},
+};
+
+static const char *const names[N_IN] = {"a", "b", "bias", "other"};
+static const char *const results[N_OUT] = {"softplus", "gated", "z", "alone"};
+
+static sg_shape matrices(const problem *p, bool one, int64_t rows, int64_t columns)
+{
+    if (p->batch == 1 || one)
+        return SG_SHAPE(rows, columns);
+    return SG_SHAPE(3, p->batch / 3, rows, columns);
+}
+
+static sg_value product_of(form f, sg_value a, sg_value b)
+{
+    return f == NN ? sg_matmul(a, b) : f == NT ? sg_matmul_nt(a, b) : sg_matmul_tn(a, b);
+}
+
+static sg_graph *graph_of(const problem *p, form f, sg_dtype dtype, sg_value *in, sg_value *out)
+{
+    sg_graph *g = sg_graph_new();
+    in[0] = sg_input(g, names[0], SG_F32, f == TN ? matrices(p, false, p->k, p->m) : matrices(p, false, p->m, p->k));
+    in[1] = sg_input(g, names[1], SG_F32,
+                     f == NT ? matrices(p, p->shared, p->n, p->k) : matrices(p, p->shared, p->k, p->n));
+    in[2] = sg_input(g, names[2], SG_F32, SG_SHAPE(p->n));
+    in[3] = sg_input(g, names[3], SG_F32, matrices(p, false, p->m, p->n));
+    sg_value x[N_IN];
+    for (int32_t k = 0; k < N_IN; k++)
+        x[k] = dtype == SG_F32 ? in[k] : sg_cast(in[k], dtype);
+    sg_value z = sg_add(product_of(f, sg_tanh(x[0]), x[1]), x[2]);
+    out[0] = sg_softplus(z);
+    out[1] = sg_mul(sg_sigmoid(z), x[3]);
+    out[2] = z;
+    out[3] = product_of(f, x[0], x[1]);
+    for (int32_t k = 0; k < N_OUT; k++)
+        out[k] = dtype == SG_F32 ? out[k] : sg_cast(out[k], SG_F32);
+    for (int32_t k = 0; k < N_OUT; k++)
+        sg_result(g, results[k], out[k]);
+    return g;
+}
+
+static void fill_inputs(const sg_value *in, double **feed)
+{
+    for (int32_t k = 0; k < N_IN; k++) {
+        int64_t n = sg_shape_count(sg_shape_of(in[k]));
+        feed[k] = malloc((size_t)(n + 1) * sizeof(double));
+        assert_non_null(feed[k]);
+        for (int64_t i = 0; i < n; i++)
+            feed[k][i] = (double)(float)(2 * test_uniform((uint64_t)k + 1, i) - 1);
+    }
+}
+
+static void run_on_gpu(sg_session *session, sg_graph *graph, double **feed, const sg_value *in, double *const *out,
+                       const int64_t *count)
+{
+    sg_error err = {0};
+    sg_plan *plan = NULL;
+    if (sg_plan_new(&plan, session, graph, &err) != SG_OK)
+        fail_msg("%s", err.text);
+    for (int32_t k = 0; k < N_IN; k++)
+        if (sg_plan_feed(plan, names[k], feed[k], sg_shape_count(sg_shape_of(in[k])), &err) != SG_OK)
+            fail_msg("%s", err.text);
+    if (sg_plan_run(plan, &err) != SG_OK)
+        fail_msg("%s", err.text);
+    for (int32_t k = 0; k < N_OUT; k++)
+        if (sg_plan_fetch(plan, results[k], out[k], count[k], &err) != SG_OK)
+            fail_msg("%s", err.text);
+    sg_plan_free(plan);
+}
+
+static void check(sg_session *session, const problem *p, form f, sg_dtype dtype)
+{
+    sg_value in[N_IN], out[N_OUT];
+    double *feed[N_IN], *expected[N_OUT], *got[N_OUT], *again[N_OUT];
+    int64_t count[N_OUT];
+    sg_graph *graph = graph_of(p, f, dtype, in, out);
+    fill_inputs(in, feed);
+    for (int32_t k = 0; k < N_OUT; k++) {
+        count[k] = sg_shape_count(sg_shape_of(out[k]));
+        double **of[] = {&expected[k], &got[k], &again[k]};
+        for (int32_t i = 0; i < 3; i++)
+            assert_non_null(*of[i] = malloc((size_t)(count[k] + 1) * sizeof(double)));
+    }
+    graph_eval(graph, in, feed, N_IN, out, expected, N_OUT);
+    run_on_gpu(session, graph, feed, in, got, count);
+    run_on_gpu(session, graph, feed, in, again, count);
+    for (int32_t k = 0; k < N_OUT; k++) {
+        for (int64_t i = 0; i < count[k]; i++)
+            if (!(fabs(got[k][i] - expected[k][i]) <= (dtype == SG_F32 ? 3e-6 : 2e-2) * (4 + sqrt((double)p->k))))
+                fail_msg("form %d, %lld of %lld x %lld x %lld, result %d: element %lld is %.9g, not %.9g", (int)f,
+                         (long long)p->batch, (long long)p->m, (long long)p->n, (long long)p->k, (int)k, (long long)i,
+                         got[k][i], expected[k][i]);
+        assert_memory_equal(got[k], again[k], (size_t)count[k] * sizeof(double));
+        free(expected[k]);
+        free(got[k]);
+        free(again[k]);
+    }
+    for (int32_t k = 0; k < N_IN; k++)
+        free(feed[k]);
+    sg_graph_free(graph);
+}
+
+static void every_form(void **state)
+{
+    for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
+        for (form f = NN; f < N_FORMS; f++)
+            check(*state, &problems[i], f, SG_F32);
+}
+
+static void every_form_bf16(void **state)
+{
+    for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
+        for (form f = NN; f < N_FORMS; f++)
+            check(*state, &problems[i], f, SG_BF16);
+}
+
+int main(void)
+{
+    sg_store *store = sg_store_new(SG_F32);
+    sg_session *session = NULL;
+    sg_error err = {0};
+    setenv("SEALGRAPH_MODULE_PATH", SG_BINARY_DIR, 0);
+    sg_session_options options = {.size = sizeof options, .backend = "cuda"};
+    if (!store || sg_session_new(&session, store, &options, &err) != SG_OK) {
+        printf("skipped: %s\n", err.text);
+        sg_store_free(store);
+        return 77;
+    }
+    const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(every_form, session),
+                                       cmocka_unit_test_prestate(every_form_bf16, session)};
+    int failed = cmocka_run_group_tests_name("cuda products", tests, NULL, NULL);
+    sg_session_free(session);
+    sg_store_free(store);
+    return failed;
+}
