@@ -1,6 +1,7 @@
-/* benchmarks.h - timings behind `sealgraph bench`: each row is one compiled plan, run again and again on synthetic data.
+/* benchmarks.h - timings behind `sealgraph bench`: each row is one compiled plan, run again and again on synthetic data, on one
+ * device in one arithmetic.
  *
- * A row tells its work (flops, bytes that must move), its time, and the fraction of the machine's measured limits that it
+ * A row tells its work (flops, bytes that must move), its time, and the fraction of the device's measured limits that it
  * reaches: floor time / median time, floor = max(flops / peak flop rate, bytes / peak bandwidth). */
 #ifndef SG_BENCHMARKS_H
 #define SG_BENCHMARKS_H
@@ -9,30 +10,45 @@
 
 #include "runtime/runtime.h"
 
+/* A device and an arithmetic, with its limits: flops a second of large products (on the host: of multiply-adds), bytes a
+ * second copied in its memory, and moved from and to the host (0: it is the host's). */
+typedef struct sg_bench_target {
+    char device[16];   /* "cpu", "cuda", "cuda:1" */
+    char dtype[8];     /* "f32", "tf32", "bf16" */
+    char text[256];    /* what the session says of it */
+    char missing[256]; /* why it is not measured; "" if it is */
+    double flops, bytes, upload, download;
+} sg_bench_target;
+
 typedef struct sg_bench_row {
     char name[80];
-    const char *device, *dtype;
-    double median_us, min_us, max_us;
-    int64_t runs;
+    const sg_bench_target *target;
+    double median_us, min_us, max_us; /* of samples; a sample is as many runs as the clock needs */
+    int64_t runs;                     /* of the samples together */
     double flops, bytes, peak_fraction;
     double examples_per_s;          /* 0: not a row about examples */
     double temporary_bytes;         /* planned memory that is neither input nor result */
     double time_ratio, bytes_ratio; /* to the gradient's row; 0: no such row */
 } sg_bench_row;
 
+enum { SG_BENCH_TARGETS = 8 };
+
 typedef struct sg_bench {
     int32_t threads;
-    double seconds;           /* time given to each row; at least 10 runs are made */
+    double seconds;           /* time given to each row; at least 3 samples are taken, 10 if that is not long */
     bool (*stop)(void *user); /* asked between rows; NULL: never */
     void *user;
-    FILE *profile; /* where each row's times by kernel go (measuring them slows the row a little); NULL: nowhere */
-    sg_machine_peak peak; /* set by sg_bench_begin */
+    FILE *profile; /* where each row's times by kernel go, measured after the row; NULL: nowhere */
+    sg_bench_target target[SG_BENCH_TARGETS]; /* set by sg_bench_begin */
+    int32_t n_targets;
     sg_bench_row *rows;
     int32_t count, capacity;
 } sg_bench;
 
-/* Measure the machine. `bench` holds threads and seconds; release with sg_bench_end. */
-sg_status sg_bench_begin(sg_bench *bench, sg_error *err);
+/* Find and measure the devices of a comma-separated list ("cpu,cuda"), each in the arithmetics of another ("f32,bf16"). What
+ * cannot be measured is left out and says why in its target; it is an error if nothing is left. `bench` holds threads and
+ * seconds; release with sg_bench_end. */
+sg_status sg_bench_begin(sg_bench *bench, const char *devices, const char *dtypes, sg_error *err);
 void sg_bench_end(sg_bench *bench);
 
 /* The SEAL-NCE step at B = 32, K = 20: one loss-net and one task-net update, two layers of 400, global width 200, Adam, no
@@ -49,8 +65,20 @@ sg_status sg_bench_ops(sg_bench *bench, const char *only, sg_error *err);
  * 8 / 3 = 2.67 gradients. `only`: a part of the names encoder, bibtex, or NULL. */
 sg_status sg_bench_hvp(sg_bench *bench, const char *only, sg_error *err);
 
-/* For the files of benchmarks/: a session for a row, and the row from its plan. */
-sg_status sg_bench_session(const sg_bench *bench, sg_store *store, sg_session **out, sg_error *err);
-sg_status sg_bench_time(sg_bench *bench, const char *name, sg_plan *plan, double examples, sg_error *err);
+/* For the files of benchmarks/: a graph with its store, and what fills the inputs of its plans. */
+typedef struct sg_bench_case {
+    const char *name;
+    sg_graph *graph;
+    sg_store *store;
+    sg_status (*feed)(const struct sg_bench_case *c, sg_plan *plan, sg_error *err);
+    const void *data; /* of `feed` */
+    double examples;  /* a run; 0: not about examples */
+} sg_bench_case;
+/* A row for each target that is there. */
+sg_status sg_bench_time(sg_bench *bench, const sg_bench_case *c, sg_error *err);
+/* Set the ratios of the rows from `first` on to the first of them with their target. */
+void sg_bench_compare(sg_bench *bench, int32_t first);
+/* As `feed`: every f32 input is standard normal (no subnormals, no infinities on the way). */
+sg_status sg_bench_fill(const sg_bench_case *c, sg_plan *plan, sg_error *err);
 
 #endif

@@ -4,7 +4,6 @@
 
 #include "autodiff/autodiff.h"
 #include "benchmarks/benchmarks.h"
-#include "benchmarks/fill_internal.h"
 #include "models/models.h"
 #include "ops/ops.h"
 
@@ -70,39 +69,30 @@ static sg_status declare(sg_scope scope, sg_value loss, what w, sg_error *err)
 static sg_status one_row(sg_bench *bench, const struct net *net, what w, sg_error *err)
 {
     char name[80];
-    sg_graph *graph = sg_graph_new();
-    sg_store *store = sg_store_new(SG_F32);
-    sg_session *session = NULL;
-    sg_plan *plan = NULL;
-    sg_status status = graph && store ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
+    snprintf(name, sizeof name, "%s/%s", net->name, whats[w]);
+    sg_bench_case c = {.name = name, .graph = sg_graph_new(), .store = sg_store_new(SG_F32), .feed = sg_bench_fill};
+    sg_status status = c.graph && c.store ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
     if (status == SG_OK) {
-        sg_scope scope = sg_scope_root(graph, store);
+        sg_scope scope = sg_scope_root(c.graph, c.store);
         status = declare(scope, net->loss(scope), w, err);
     }
     if (status == SG_OK) {
-        sg_store_initialise(store, 1);
-        status = sg_bench_session(bench, store, &session, err);
+        sg_store_initialise(c.store, 1);
+        status = sg_bench_time(bench, &c, err);
     }
-    if (status == SG_OK)
-        status = sg_plan_new(&plan, session, graph, err);
-    if (status == SG_OK) {
-        sg_bench_fill(graph, plan);
-        snprintf(name, sizeof name, "%s/%s", net->name, whats[w]);
-        status = sg_bench_time(bench, name, plan, 0, err);
-    }
-    sg_plan_free(plan);
-    sg_session_free(session);
-    sg_store_free(store);
-    sg_graph_free(graph);
+    sg_store_free(c.store);
+    sg_graph_free(c.graph);
     return status;
 }
 
-/* What a product costs in gradients, in time and in memory. */
-static void compare(sg_bench *bench, int32_t gradient)
+/* What a product costs in gradients, in time and in memory. The gradients' rows come first, one a target. */
+void sg_bench_compare(sg_bench *bench, int32_t first)
 {
-    const sg_bench_row *g = &bench->rows[gradient];
-    for (int32_t i = gradient; i < bench->count; i++) {
+    for (int32_t i = first; i < bench->count; i++) {
         sg_bench_row *r = &bench->rows[i];
+        const sg_bench_row *g = &bench->rows[first];
+        while (g->target != r->target)
+            g++;
         r->time_ratio = r->median_us / g->median_us;
         r->bytes_ratio = g->temporary_bytes > 0 ? r->temporary_bytes / g->temporary_bytes : 0;
     }
@@ -120,7 +110,7 @@ sg_status sg_bench_hvp(sg_bench *bench, const char *only, sg_error *err)
                 return sg_fail(err, SG_E_INTERRUPTED, "stopped before every row was measured");
             SG_TRY(one_row(bench, &nets[k], (what)w, err));
         }
-        compare(bench, first);
+        sg_bench_compare(bench, first);
         measured++;
     }
     return measured ? SG_OK : sg_fail(err, SG_E_ARGUMENT, "no benchmark's name holds '%s': encoder, bibtex", only);

@@ -2,10 +2,7 @@
 #include <string.h>
 
 #include "autodiff/autodiff.h"
-#include "autodiff/autodiff.h"
 #include "benchmarks/benchmarks.h"
-#include "benchmarks/fill_internal.h"
-#include "graph/random_internal.h"
 #include "models/models.h"
 #include "ops/ops.h"
 
@@ -338,43 +335,17 @@ static const op_case cases[] = {
     {"adamw/1000x1000", adamw},
 };
 
-void sg_bench_fill(sg_graph *graph, sg_plan *plan)
+static sg_status one_op(sg_bench *bench, const op_case *o, sg_error *err)
 {
-    const int32_t rng[4] = {3, 0, 0, 0};
-    for (int32_t n = 0; n < sg_node_count(graph); n++) {
-        const sg_node *node = sg_node_at(graph, n);
-        bool real = node->op == &sg_op_input && sg_dtype_of(sg_value_at(graph, node->out)) == SG_F32;
-        float *data = real ? sg_plan_input(plan, node->attr[0].s) : NULL;
-        int64_t count = data ? sg_shape_count(sg_plan_input_shape(plan, node->attr[0].s)) : 0;
-        for (int64_t i = 0; i < count; i++)
-            data[i] = sg_random_normal((uint64_t)n, rng, 0, (uint64_t)i);
-    }
-}
-
-static sg_status one_op(sg_bench *bench, const op_case *c, sg_error *err)
-{
-    sg_graph *graph = sg_graph_new();
-    sg_store *store = sg_store_new(SG_F32);
-    sg_session *session = NULL;
-    sg_plan *plan = NULL;
-    sg_status status = graph && store ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
+    sg_bench_case c = {.name = o->name, .graph = sg_graph_new(), .store = sg_store_new(SG_F32), .feed = sg_bench_fill};
+    sg_status status = c.graph && c.store ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
     if (status == SG_OK) {
-        sg_result(graph, "y", c->build(graph, store));
-        sg_store_initialise(store, 1);
-        status = sg_graph_status(graph, err);
+        sg_result(c.graph, "y", o->build(c.graph, c.store));
+        sg_store_initialise(c.store, 1);
+        status = sg_bench_time(bench, &c, err);
     }
-    if (status == SG_OK)
-        status = sg_bench_session(bench, store, &session, err);
-    if (status == SG_OK)
-        status = sg_plan_new(&plan, session, graph, err);
-    if (status == SG_OK) {
-        sg_bench_fill(graph, plan);
-        status = sg_bench_time(bench, c->name, plan, 0, err);
-    }
-    sg_plan_free(plan);
-    sg_session_free(session);
-    sg_store_free(store);
-    sg_graph_free(graph);
+    sg_store_free(c.store);
+    sg_graph_free(c.graph);
     return status;
 }
 

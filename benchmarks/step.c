@@ -60,67 +60,60 @@ static sg_step_options step_options(const shape *s, const sg_dataset *data, int6
 
 typedef sg_status (*build_fn)(sg_graph *graph, sg_store *store, const sg_step_options *options, sg_error *err);
 
-typedef struct workload {
-    sg_dataset *data;
-    sg_batch *batch;
-    sg_store *store;
-    sg_session *session;
-    sg_plan *plan;
-} workload;
-
-static void release(workload *w)
+static void start_rates(sg_store *store)
 {
-    sg_plan_free(w->plan);
-    sg_session_free(w->session);
-    sg_store_free(w->store);
-    sg_batch_free(w->batch);
-    sg_dataset_free(w->data);
+    const double rate = 1e-3;
+    sg_store_initialise(store, 1);
+    if (sg_store_find(store, "task/lr") >= 0)
+        sg_store_set(store, "task/lr", &rate, 1, NULL);
+    if (sg_store_find(store, "energy/lr") >= 0)
+        sg_store_set(store, "energy/lr", &rate, 1, NULL);
 }
 
-static sg_status compile(const sg_bench *bench, workload *w, build_fn build, const sg_step_options *o, sg_error *err)
+static sg_status feed_batch(const sg_bench_case *c, sg_plan *plan, sg_error *err)
 {
-    double rate = 1e-3;
-    sg_graph *graph = sg_graph_new();
-    w->store = sg_store_new(SG_F32);
-    sg_status status = graph && w->store ? build(graph, w->store, o, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
-    if (status == SG_OK) {
-        sg_store_initialise(w->store, 1);
-        if (sg_store_find(w->store, "task/lr") >= 0)
-            sg_store_set(w->store, "task/lr", &rate, 1, NULL);
-        if (sg_store_find(w->store, "energy/lr") >= 0)
-            sg_store_set(w->store, "energy/lr", &rate, 1, NULL);
-        status = sg_bench_session(bench, w->store, &w->session, err);
-    }
-    if (status == SG_OK)
-        status = sg_plan_new(&w->plan, w->session, graph, err);
-    sg_graph_free(graph);
-    return status;
+    return sgi_feed_batch(plan, SG_F32, c->data, err);
+}
+
+static sg_status first_rows(sg_dataset *data, int64_t rows, int64_t capacity, sg_batch **out, sg_error *err)
+{
+    int64_t listed[PREDICT_BATCH];
+    for (int64_t i = 0; i < rows; i++)
+        listed[i] = i;
+    SG_TRY(sg_batch_new(out, data, rows, capacity, err));
+    return sg_dataset_batch(data, listed, rows, *out, err);
 }
 
 static sg_status one_row(sg_bench *bench, const char *verb, const shape *s, int64_t rows, rows_kind kind,
                          sg_data_layout layout, build_fn build, sg_error *err)
 {
     char name[80];
-    int64_t listed[PREDICT_BATCH];
-    workload w = {0};
-    sg_status status = make_rows(&w.data, s, rows, kind, layout, err);
+    sg_dataset *data = NULL;
+    sg_batch *batch = NULL;
     sg_step_options o = {0};
-    if (status == SG_OK) {
-        o = step_options(s, w.data, rows);
-        status = sg_batch_new(&w.batch, w.data, rows, o.capacity, err);
-    }
-    for (int64_t i = 0; i < rows; i++)
-        listed[i] = i;
-    if (status == SG_OK)
-        status = sg_dataset_batch(w.data, listed, rows, w.batch, err);
-    if (status == SG_OK)
-        status = compile(bench, &w, build, &o, err);
-    if (status == SG_OK)
-        status = sgi_feed_batch(w.plan, SG_F32, w.batch, err);
     snprintf(name, sizeof name, "%s/%s/%s", verb, s->name, layout == SG_LAYOUT_SPARSE ? "sparse" : "dense");
+    sg_bench_case c = {.name = name,
+                       .graph = sg_graph_new(),
+                       .store = sg_store_new(SG_F32),
+                       .feed = feed_batch,
+                       .examples = (double)rows};
+    sg_status status =
+        c.graph && c.store ? make_rows(&data, s, rows, kind, layout, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
+    if (status == SG_OK) {
+        o = step_options(s, data, rows);
+        status = first_rows(data, rows, o.capacity, &batch, err);
+    }
     if (status == SG_OK)
-        status = sg_bench_time(bench, name, w.plan, (double)rows, err);
-    release(&w);
+        status = build(c.graph, c.store, &o, err);
+    if (status == SG_OK) {
+        start_rates(c.store);
+        c.data = batch;
+        status = sg_bench_time(bench, &c, err);
+    }
+    sg_batch_free(batch);
+    sg_dataset_free(data);
+    sg_store_free(c.store);
+    sg_graph_free(c.graph);
     return status;
 }
 

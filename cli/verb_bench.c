@@ -7,10 +7,10 @@
 
 static json_t *row_document(const sg_bench_row *r)
 {
-    json_t *row = json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:I, s:f, s:f, s:o}", "name", r->name, "device", r->device,
-                            "dtype", r->dtype, "median_us", r->median_us, "min_us", r->min_us, "max_us", r->max_us,
-                            "runs", (json_int_t)r->runs, "flops", r->flops, "bytes", r->bytes, "peak_fraction",
-                            sg_json_number(r->peak_fraction));
+    json_t *row = json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:I, s:f, s:f, s:o}", "name", r->name, "device",
+                            r->target->device, "dtype", r->target->dtype, "median_us", r->median_us, "min_us",
+                            r->min_us, "max_us", r->max_us, "runs", (json_int_t)r->runs, "flops", r->flops, "bytes",
+                            r->bytes, "peak_fraction", sg_json_number(r->peak_fraction));
     if (row && r->examples_per_s > 0)
         json_object_set_new(row, "examples_per_s", json_real(r->examples_per_s));
     if (row && r->time_ratio > 0) {
@@ -21,33 +21,64 @@ static json_t *row_document(const sg_bench_row *r)
     return row;
 }
 
-static int print_json(const sg_bench *b)
+static json_t *target_document(const sg_bench_target *t)
 {
-    json_t *rows = json_array();
-    for (int32_t i = 0; i < b->count; i++)
-        json_array_append_new(rows, row_document(&b->rows[i]));
-    json_t *machine = json_pack("{s:I, s:s, s:f, s:f}", "threads", (json_int_t)b->threads, "isa", sg_cpu_isa(),
-                                "peak_flops", b->peak.flops, "peak_bytes_per_s", b->peak.bytes);
-    return sg_cli_json(json_pack("{s:o, s:o}", "machine", machine, "rows", rows), SG_EXIT_OK);
+    if (t->missing[0])
+        return json_pack("{s:s, s:s, s:s}", "device", t->device, "dtype", t->dtype, "missing", t->missing);
+    return json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:f}", "device", t->device, "dtype", t->dtype, "text", t->text,
+                     "peak_flops", t->flops, "peak_bytes_per_s", t->bytes, "upload_bytes_per_s", t->upload,
+                     "download_bytes_per_s", t->download);
 }
 
-static void print_machine(const sg_bench *b)
+/* The first device measured is the machine. */
+static json_t *machine_document(const sg_bench *b)
 {
-    printf("cpu, %d threads, %s: %.0f GFLOP/s, %.1f GB/s measured\n", (int)b->threads, sg_cpu_isa(),
-           b->peak.flops / 1e9, b->peak.bytes / 1e9);
+    const sg_bench_target *t = b->target;
+    while (t->missing[0])
+        t++;
+    return json_pack("{s:I, s:s, s:f, s:f}", "threads", (json_int_t)b->threads, "isa", sg_cpu_isa(), "peak_flops",
+                     t->flops, "peak_bytes_per_s", t->bytes);
+}
+
+static int print_json(const sg_bench *b)
+{
+    json_t *rows = json_array(), *targets = json_array();
+    for (int32_t i = 0; i < b->count; i++)
+        json_array_append_new(rows, row_document(&b->rows[i]));
+    for (int32_t i = 0; i < b->n_targets; i++)
+        json_array_append_new(targets, target_document(&b->target[i]));
+    return sg_cli_json(json_pack("{s:o, s:o, s:o}", "machine", machine_document(b), "targets", targets, "rows", rows),
+                       SG_EXIT_OK);
+}
+
+static void print_targets(const sg_bench *b)
+{
+    for (int32_t i = 0; i < b->n_targets; i++) {
+        const sg_bench_target *t = &b->target[i];
+        if (t->missing[0])
+            printf("%s in %s: not measured: %s\n", t->device, t->dtype, t->missing);
+        else if (t->upload > 0)
+            printf("%s in %s: %.1f TFLOP/s, %.0f GB/s measured, %.0f and %.0f GB/s from and to the host (%s)\n",
+                   t->device, t->dtype, t->flops / 1e12, t->bytes / 1e9, t->upload / 1e9, t->download / 1e9, t->text);
+        else
+            printf("%s in %s, %d threads, %s: %.0f GFLOP/s, %.1f GB/s measured\n", t->device, t->dtype, (int)b->threads,
+                   sg_cpu_isa(), t->flops / 1e9, t->bytes / 1e9);
+    }
 }
 
 /* Rows beside their gradient. */
 static void print_products(const sg_cli *cli, const sg_bench *b)
 {
-    sg_table *t =
-        sg_table_new("name|>median us|>min|>MFLOP|>GFLOP/s|>of peak|>time / gradient|>planned MB|>MB / gradient");
+    sg_table *t = sg_table_new(
+        "name|device|dtype|>median us|>min|>MFLOP|>GFLOP/s|>of peak|>time / gradient|>planned MB|>MB / gradient");
     if (!t)
         return;
-    print_machine(b);
+    print_targets(b);
     for (int32_t i = 0; i < b->count; i++) {
         const sg_bench_row *r = &b->rows[i];
         sg_table_cell(t, "%s", r->name);
+        sg_table_cell(t, "%s", r->target->device);
+        sg_table_cell(t, "%s", r->target->dtype);
         sg_table_cell(t, "%.1f", r->median_us);
         sg_table_cell(t, "%.1f", r->min_us);
         sg_table_cell(t, "%.1f", r->flops / 1e6);
@@ -64,13 +95,15 @@ static void print_products(const sg_cli *cli, const sg_bench *b)
 
 static void print_table(const sg_cli *cli, const sg_bench *b)
 {
-    sg_table *t = sg_table_new("name|>median us|>min|>max|>MFLOP|>MB|>GFLOP/s|>GB/s|>of peak|>examples/s");
+    sg_table *t = sg_table_new("name|device|dtype|>median us|>min|>max|>MFLOP|>MB|>GFLOP/s|>GB/s|>of peak|>examples/s");
     if (!t)
         return;
-    print_machine(b);
+    print_targets(b);
     for (int32_t i = 0; i < b->count; i++) {
         const sg_bench_row *r = &b->rows[i];
         sg_table_cell(t, "%s", r->name);
+        sg_table_cell(t, "%s", r->target->device);
+        sg_table_cell(t, "%s", r->target->dtype);
         sg_table_cell(t, "%.1f", r->median_us);
         sg_table_cell(t, "%.1f", r->min_us);
         sg_table_cell(t, "%.1f", r->max_us);
@@ -91,7 +124,8 @@ static void print_table(const sg_cli *cli, const sg_bench *b)
 static sg_status measure(sg_cli *cli, sg_bench *b, sg_error *err)
 {
     const char *what = cli->arguments[0], *shape = sg_cli_value(cli, "shape");
-    SG_TRY(sg_bench_begin(b, err));
+    const char *devices = sg_cli_value(cli, "device"), *dtypes = sg_cli_value(cli, "dtype");
+    SG_TRY(sg_bench_begin(b, devices ? devices : "cpu", dtypes ? dtypes : "f32", err));
     if (strcmp(what, "step") == 0)
         return sg_bench_step(b, shape, err);
     if (strcmp(what, "predict") == 0)
@@ -106,15 +140,11 @@ static sg_status measure(sg_cli *cli, sg_bench *b, sg_error *err)
 static int run(sg_cli *cli)
 {
     sg_error err;
-    sg_config *config;
-    if (sg_cli_config(cli, &config, &err) != SG_OK)
-        return sg_cli_fail(cli, &err);
-    int64_t milliseconds;
-    int32_t threads = (int32_t)sg_config_values(config)->threads;
-    sg_config_free(config);
-    if (sg_cli_int(cli, "time", 1, 600000, 500, &milliseconds, &err) != SG_OK)
+    int64_t milliseconds, threads;
+    if (sg_cli_int(cli, "time", 1, 600000, 500, &milliseconds, &err) != SG_OK ||
+        sg_cli_int(cli, "threads", 0, 1024, 0, &threads, &err) != SG_OK)
         return sg_cli_usage_error(cli, &err);
-    sg_bench b = {.threads = threads ? threads : sg_machine_threads(),
+    sg_bench b = {.threads = threads ? (int32_t)threads : sg_machine_threads(),
                   .seconds = (double)milliseconds / 1000,
                   .stop = sg_stop_requested,
                   .profile = sg_cli_has(cli, "profile") ? stderr : NULL};
@@ -133,6 +163,9 @@ static int run(sg_cli *cli)
 }
 
 static const sg_flag flags[] = {
+    {"device", 0, "LIST", NULL, "devices, each a row: cpu,cuda,cuda:1 (cpu)"},
+    {"dtype", 0, "LIST", NULL, "arithmetics, each a row: f32,tf32,bf16 (f32)"},
+    {"threads", 0, "N", NULL, "threads on the cpu; 0 takes every core the process may use (0)"},
     {"shape", 0, "NAME", "bibtex|delicious|eurlexev", "one shape only (step, predict)"},
     {"only", 0, "TEXT", NULL, "rows whose name holds this text (ops, hvp)"},
     {"profile", 0, NULL, NULL, "where the time of each row goes, by kernel, on standard error"},
@@ -150,7 +183,6 @@ const sg_verb sg_verb_bench = {
         "hvp: gradient and exact Hessian product of a transformer encoder and of a task loss, with planned memory.\n"
         "Each row tells time (median, least, most), work, and the fraction of the machine's measured peak it reaches.\n"
         "No files are needed.",
-    .takes = SG_TAKES_CONFIG,
     .min_arguments = 1,
     .max_arguments = 1,
     .flags = flags,

@@ -47,6 +47,13 @@ typedef struct sg_kernel {
     const int32_t *alias;
 } sg_kernel;
 
+/* What a device is opened for. */
+typedef struct sg_device_options {
+    const char *spec; /* "cuda:1" */
+    int32_t threads;
+    bool tf32; /* products of f32 may round their operands to TF32 */
+} sg_device_options;
+
 /* A device whose memory is not the host's. Its transfers and launches are enqueued and happen in that order; the host does
  * not wait for them unless it says so. What fails on the way shows at the next `wait` or `wait_mark`.
  *
@@ -87,7 +94,8 @@ struct sg_backend {
     const char *name;
     sg_dtype real;         /* element type of real tensors on this device (F64: every dtype is stored as double) */
     const sg_apart *apart; /* NULL: the device computes in the host's memory, the store's included */
-    sg_status (*open)(const char *spec, int32_t threads, sg_device **out, sg_error *err);
+    bool tf32;             /* can be opened for TF32 */
+    sg_status (*open)(const sg_device_options *options, sg_device **out, sg_error *err);
     void (*close)(sg_device *device);
     const char *(*describe)(const sg_device *device);
     /* Does the device compute in this type of low precision? NULL: in none. */
@@ -105,7 +113,7 @@ struct sg_backend {
 
 /* Moves with every change of this file. A module exports sg_backend_module: its table, or NULL and a message if it was built
  * for another version. */
-#define SG_BACKEND_ABI 3
+#define SG_BACKEND_ABI 4
 typedef const sg_backend *(*sg_backend_module_fn)(uint32_t abi, sg_error *err);
 
 const sg_backend *sg_backend_reference(void);

@@ -33,7 +33,8 @@ typedef struct sg_session_options {
     double audit_tolerance; /* relative to max(1, |expected|); 0: 1e-4 */
     bool poison;            /* fill freed memory with NaN; default on in debug builds */
     bool profile;           /* keep times of each node */
-    /* "f32" (default), or "bf16": mixed precision on devices that compute in it ("cuda" from sm_80 on; "reference" computes in
+    /* "f32" (default); "tf32" on "cuda": f32 whose products may round their operands to TF32; or "bf16": mixed precision on
+     * devices that compute in it ("cuda" from sm_80 on; "reference" computes in
      * double whatever is said). Products, attention and normalisations take and give bf16 and add up in f32; inputs, results
      * and the store stay f32, and so do losses and optimisers: docs/conventions.md. */
     const char *precision;
@@ -120,6 +121,13 @@ typedef struct sg_machine_peak {
     double flops, bytes;
 } sg_machine_peak;
 sg_machine_peak sg_measure_peak(int32_t threads);
+
+/* Measured limits of a session's device as a memory: bytes a second read and written by copies within it, and (devices with
+ * memory of their own, else 0) moved from and to page-locked memory of the host. */
+typedef struct sg_memory_peak {
+    double copy, upload, download;
+} sg_memory_peak;
+sg_status sg_measure_memory(sg_session *session, sg_memory_peak *out, sg_error *err);
 
 /* Evaluate values of a graph once on the reference backend, in double: feed[i] are the elements of x[i] (inputs, or any
  * values, which are then replaced), out[k] receives y[k]. Store entries are read, not written. This is the oracle of

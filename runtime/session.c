@@ -36,6 +36,8 @@ static sg_session_options read_options(const sg_session_options *given)
     o.size = sizeof o;
     if (!o.backend)
         o.backend = "cpu";
+    if (!o.precision)
+        o.precision = "f32";
     if (o.audit_tolerance == 0)
         o.audit_tolerance = 1e-4;
 #ifdef SG_POISON
@@ -97,12 +99,16 @@ static sg_status check_session(const sg_session *s, sg_error *err)
 /* The reference computes every dtype in double, so that there is nothing to change. */
 static sg_status choose_precision(sg_session *s, sg_error *err)
 {
-    const char *name = s->options.precision ? s->options.precision : "f32";
+    const char *name = s->options.precision;
     s->low = SG_F32;
     if (strcmp(name, "f32") == 0)
         return SG_OK;
+    if (strcmp(name, "tf32") == 0)
+        return s->backend->tf32 ? SG_OK
+                                : sg_fail(err, SG_E_DEVICE, "no TF32 on %s (%s): precision tf32 needs device cuda",
+                                          s->backend->name, s->description);
     if (strcmp(name, "bf16") != 0)
-        return sg_fail(err, SG_E_ARGUMENT, "unknown precision '%.40s' (there are f32 and bf16)", name);
+        return sg_fail(err, SG_E_ARGUMENT, "unknown precision '%.40s' (there are f32, tf32 and bf16)", name);
     if (s->backend->real == SG_F64)
         return SG_OK;
     if (!s->backend->computes || !s->backend->computes(s->device, SG_BF16))
@@ -115,7 +121,8 @@ static sg_status choose_precision(sg_session *s, sg_error *err)
 static sg_status open_device(sg_session *s, sg_error *err)
 {
     s->threads = s->options.threads ? s->options.threads : sg_machine_threads();
-    SG_TRY(s->backend->open(s->options.backend, s->threads, &s->device, err));
+    const sg_device_options options = {s->options.backend, s->threads, strcmp(s->options.precision, "tf32") == 0};
+    SG_TRY(s->backend->open(&options, &s->device, err));
     snprintf(s->description, sizeof s->description, "%s", s->backend->describe(s->device));
     return choose_precision(s, err);
 }

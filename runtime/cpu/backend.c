@@ -38,14 +38,15 @@ const char *sg_cpu_isa(void)
     return names[sg_cpu_isa_level()];
 }
 
-static sg_status cpu_open(const char *spec, int32_t threads, sg_device **out, sg_error *err)
+static sg_status cpu_open(const sg_device_options *options, sg_device **out, sg_error *err)
 {
-    if (spec && *spec && strcmp(spec, "cpu") != 0)
-        return sg_fail(err, SG_E_ARGUMENT, "backend \"cpu\" takes no options, but was asked for as \"%s\"", spec);
+    if (strcmp(options->spec, "cpu") != 0)
+        return sg_fail(err, SG_E_ARGUMENT, "backend \"cpu\" takes no options, but was asked for as \"%s\"",
+                       options->spec);
     sg_device *device = sg_calloc(1, sizeof *device);
     if (!device)
         return sg_fail(err, SG_E_MEMORY, "out of memory opening the cpu backend");
-    device->threads = threads > 0 ? threads : 1;
+    device->threads = options->threads > 0 ? options->threads : 1;
     device->isa = sg_cpu_isa_level();
     char onednn[48];
     sg_onednn_version(onednn, sizeof onednn);

@@ -68,9 +68,9 @@ static sg_status describe_device(sg_device *d, sg_error *err)
     return SG_OK;
 }
 
-static sg_status open_parts(sg_device *d, const char *spec, sg_error *err)
+static sg_status open_parts(sg_device *d, const sg_device_options *options, sg_error *err)
 {
-    SG_TRY(read_index(spec, &d->index, err));
+    SG_TRY(read_index(options->spec, &d->index, err));
     SG_TRY(find_device(d->index, err));
     SG_TRY(describe_device(d, err));
     SG_TRY(sg_cuda_check(cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "stream", err));
@@ -79,8 +79,7 @@ static sg_status open_parts(sg_device *d, const char *spec, sg_error *err)
     cublasStatus_t code = cublasLtCreate(&d->blas);
     if (code != CUBLAS_STATUS_SUCCESS)
         return sg_fail(err, SG_E_DEVICE, "cuBLASLt: opening: %s", cublasLtGetStatusString(code));
-    const char *tf32 = getenv("SEALGRAPH_TF32");
-    d->tf32 = tf32 && strcmp(tf32, "1") == 0;
+    d->tf32 = options->tf32;
     return SG_OK;
 }
 
@@ -97,13 +96,12 @@ static void cuda_close(sg_device *d)
     sg_free(d);
 }
 
-static sg_status cuda_open(const char *spec, int32_t threads, sg_device **out, sg_error *err)
+static sg_status cuda_open(const sg_device_options *options, sg_device **out, sg_error *err)
 {
-    (void)threads;
     sg_device *d = sg_calloc(1, sizeof *d);
     if (!d)
         return sg_fail(err, SG_E_MEMORY, "out of memory opening the cuda backend");
-    sg_status status = open_parts(d, spec, err);
+    sg_status status = open_parts(d, options, err);
     if (status != SG_OK) {
         cuda_close(d);
         return status;
@@ -143,6 +141,7 @@ const sg_backend *sg_backend_module(uint32_t abi, sg_error *err)
 {
     static const sg_backend backend = {
         .name = "cuda",
+        .tf32 = true,
         .real = SG_F32,
         .apart = &sg_cuda_apart,
         .open = cuda_open,

@@ -119,11 +119,10 @@ static bool reference_supports(const sg_device *device, const sg_kernel_spec *sp
 }
 
 /* The device has no state of its own; its handle only has to differ from NULL. */
-static sg_status reference_open(const char *spec, int32_t threads, sg_device **out, sg_error *err)
+static sg_status reference_open(const sg_device_options *options, sg_device **out, sg_error *err)
 {
-    (void)threads;
-    if (strcmp(spec, "reference") != 0)
-        return sg_fail(err, SG_E_DEVICE, "the reference backend takes no device number: '%s'", spec);
+    if (strcmp(options->spec, "reference") != 0)
+        return sg_fail(err, SG_E_DEVICE, "the reference backend takes no device number: '%s'", options->spec);
     static char handle;
     *out = (sg_device *)&handle;
     return SG_OK;

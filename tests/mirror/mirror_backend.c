@@ -238,17 +238,18 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
 
 /* ---- memory */
 
-static sg_status open_device(const char *spec, int32_t threads, sg_device **out, sg_error *err)
+static sg_status open_device(const sg_device_options *options, sg_device **out, sg_error *err)
 {
-    if (strcmp(spec, "cuda") != 0)
-        return sg_fail(err, SG_E_DEVICE, "no device %s: this machine has cuda:0", spec);
+    if (strcmp(options->spec, "cuda") != 0)
+        return sg_fail(err, SG_E_DEVICE, "no device %s: this machine has cuda:0", options->spec);
     if (!space) {
         space = mmap(NULL, SPACE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (space == MAP_FAILED)
             return sg_fail(err, SG_E_MEMORY, "out of memory");
     }
     sessions++;
-    return sg_backend_cpu()->open("cpu", threads, out, err);
+    const sg_device_options cpu = {.spec = "cpu", .threads = options->threads, .tf32 = options->tf32};
+    return sg_backend_cpu()->open(&cpu, out, err);
 }
 
 static void close_device(sg_device *device)
@@ -518,6 +519,7 @@ const sg_backend *sg_backend_module(uint32_t abi, sg_error *err)
     table = *sg_backend_cpu();
     table.name = "cuda";
     table.apart = &apart;
+    table.tf32 = true;
     table.open = open_device;
     table.close = close_device;
     table.describe = describe;

@@ -52,7 +52,8 @@ static void prepare(chain *c, sg_graph *from)
                                c->dtype + c->node->n_in,
                                2};
     const sg_backend *cpu = sg_backend_cpu();
-    assert_int_equal(cpu->open("cpu", 2, &c->device, &err), SG_OK);
+    const sg_device_options options = {.spec = "cpu", .threads = 2};
+    assert_int_equal(cpu->open(&options, &c->device, &err), SG_OK);
     assert_int_equal(cpu->prepare(c->device, &c->spec, &c->kernel, &err), SG_OK);
     c->workspace = sg_alloc_aligned(c->kernel.workspace + 64);
 }

@@ -83,10 +83,10 @@ static bool inplace_supports(const sg_device *device, const sg_kernel_spec *spec
     return sg_backend_reference()->supports(device, spec);
 }
 
-static sg_status inplace_open(const char *spec, int32_t threads, sg_device **out, sg_error *err)
+static sg_status inplace_open(const sg_device_options *options, sg_device **out, sg_error *err)
 {
-    (void)spec;
-    return sg_backend_reference()->open("reference", threads, out, err);
+    const sg_device_options reference = {.spec = "reference", .threads = options->threads, .tf32 = options->tf32};
+    return sg_backend_reference()->open(&reference, out, err);
 }
 
 const sg_backend *inplace_backend(void)
