@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 
+#include "models/models.h"
 #include "runtime/runtime.h"
 
 /* A device and an arithmetic, with its limits: flops a second of large products (on the host: of multiply-adds), bytes a
@@ -18,6 +19,8 @@ typedef struct sg_bench_target {
     char text[256];    /* what the session says of it */
     char missing[256]; /* why it is not measured; "" if it is */
     double flops, bytes, upload, download;
+    const char *card; /* whose products its maker states at `stated` flops a second; NULL: unknown */
+    double stated;
 } sg_bench_target;
 
 typedef struct sg_bench_row {
@@ -29,6 +32,9 @@ typedef struct sg_bench_row {
     double examples_per_s;          /* 0: not a row about examples */
     double temporary_bytes;         /* planned memory that is neither input nor result */
     double time_ratio, bytes_ratio; /* to the gradient's row; 0: no such row */
+    bool compared;     /* sg_bench_bert with `check`: |a - b| / |b| over all results, where a are the row's and */
+    double difference; /* b those of the decomposed graph in the row's arithmetic, */
+    double rounding;   /* and in f32 */
 } sg_bench_row;
 
 enum { SG_BENCH_TARGETS = 8 };
@@ -64,6 +70,20 @@ sg_status sg_bench_ops(sg_bench *bench, const char *only, sg_error *err);
  * rows, mean square of the output) and of the task loss of bibtex's shape (E + BCE, 32 dense rows). The products alone cost
  * 8 / 3 = 2.67 gradients. `only`: a part of the names encoder, bibtex, or NULL. */
 sg_status sg_bench_hvp(sg_bench *bench, const char *only, sg_error *err);
+
+/* A classifier with 54 labels on a BERT encoder, without padding: training steps (AdamW; without dropout and with 0.1) of
+ * 32 rows of 128, 256 and 512 pieces; gradient and Hessian product (forward over reverse) of 16 x 256. `batch` and `length`
+ * replace these where they are not 0. `check` compares gradients and products with the decomposed graph's. */
+typedef struct sg_bench_bert_options {
+    sg_bert_sizes sizes;
+    int64_t batch, length;
+    const char *only; /* a part of the names wanted, or NULL */
+    bool check;
+} sg_bench_bert_options;
+sg_bench_bert_options sg_bench_bert_defaults(void); /* BERT-base */
+sg_status sg_bench_bert(sg_bench *bench, const sg_bench_bert_options *options, sg_error *err);
+/* What a compared row's difference may be: 1e-4 in f32, 2e-2 else. */
+double sg_bench_bert_tolerance(const sg_bench_row *row);
 
 /* For the files of benchmarks/: a graph with its store, and what fills the inputs of its plans. */
 typedef struct sg_bench_case {

@@ -67,11 +67,28 @@ static sg_status product_rate(const sg_bench *bench, sg_bench_target *t, sg_erro
     return status;
 }
 
+/* Dense products, from the data sheets of the SXM modules. */
+static void state_limit(sg_bench_target *t)
+{
+    static const struct {
+        const char *card, *dtype;
+        double flops;
+    } sheets[] = {{"H200", "bf16", 989e12}, {"H200", "tf32", 494.5e12}, {"H200", "f32", 67e12},
+                  {"H100", "bf16", 989e12}, {"H100", "tf32", 494.5e12}, {"H100", "f32", 67e12},
+                  {"A100", "bf16", 312e12}, {"A100", "tf32", 156e12},   {"A100", "f32", 19.5e12}};
+    for (size_t k = 0; k < sizeof sheets / sizeof sheets[0]; k++)
+        if (strstr(t->text, sheets[k].card) && strcmp(t->dtype, sheets[k].dtype) == 0) {
+            t->card = sheets[k].card;
+            t->stated = sheets[k].flops;
+        }
+}
+
 static sg_status measure_limits(const sg_bench *bench, sg_bench_target *t, sg_session *session, sg_error *err)
 {
     sg_memory_peak memory;
     snprintf(t->text, sizeof t->text, "%s", sg_session_describe(session));
     SG_TRY(sg_measure_memory(session, &memory, err));
+    state_limit(t);
     t->bytes = memory.copy;
     t->upload = memory.upload;
     t->download = memory.download;

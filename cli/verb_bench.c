@@ -1,9 +1,7 @@
 /* verb_bench.c - times of the training step, of prediction and of single operators. */
-#include "cli/cli.h"
+#include "cli/bench_internal.h"
 
 #include <string.h>
-
-#include "benchmarks/benchmarks.h"
 
 static json_t *row_document(const sg_bench_row *r)
 {
@@ -17,6 +15,10 @@ static json_t *row_document(const sg_bench_row *r)
         json_object_set_new(row, "temporary_bytes", json_real(r->temporary_bytes));
         json_object_set_new(row, "time_ratio", json_real(r->time_ratio));
         json_object_set_new(row, "bytes_ratio", json_real(r->bytes_ratio));
+    }
+    if (row && r->compared) {
+        json_object_set_new(row, "difference", sg_json_number(r->difference));
+        json_object_set_new(row, "rounding", sg_json_number(r->rounding));
     }
     return row;
 }
@@ -40,7 +42,7 @@ static json_t *machine_document(const sg_bench *b)
                      t->flops, "peak_bytes_per_s", t->bytes);
 }
 
-static int print_json(const sg_bench *b)
+static int print_json(const sg_bench *b, int code)
 {
     json_t *rows = json_array(), *targets = json_array();
     for (int32_t i = 0; i < b->count; i++)
@@ -48,10 +50,10 @@ static int print_json(const sg_bench *b)
     for (int32_t i = 0; i < b->n_targets; i++)
         json_array_append_new(targets, target_document(&b->target[i]));
     return sg_cli_json(json_pack("{s:o, s:o, s:o}", "machine", machine_document(b), "targets", targets, "rows", rows),
-                       SG_EXIT_OK);
+                       code);
 }
 
-static void print_targets(const sg_bench *b)
+void sgi_bench_targets_print(const sg_bench *b)
 {
     for (int32_t i = 0; i < b->n_targets; i++) {
         const sg_bench_target *t = &b->target[i];
@@ -73,7 +75,7 @@ static void print_products(const sg_cli *cli, const sg_bench *b)
         "name|device|dtype|>median us|>min|>MFLOP|>GFLOP/s|>of peak|>time / gradient|>planned MB|>MB / gradient");
     if (!t)
         return;
-    print_targets(b);
+    sgi_bench_targets_print(b);
     for (int32_t i = 0; i < b->count; i++) {
         const sg_bench_row *r = &b->rows[i];
         sg_table_cell(t, "%s", r->name);
@@ -98,7 +100,7 @@ static void print_table(const sg_cli *cli, const sg_bench *b)
     sg_table *t = sg_table_new("name|device|dtype|>median us|>min|>max|>MFLOP|>MB|>GFLOP/s|>GB/s|>of peak|>examples/s");
     if (!t)
         return;
-    print_targets(b);
+    sgi_bench_targets_print(b);
     for (int32_t i = 0; i < b->count; i++) {
         const sg_bench_row *r = &b->rows[i];
         sg_table_cell(t, "%s", r->name);
@@ -134,7 +136,23 @@ static sg_status measure(sg_cli *cli, sg_bench *b, sg_error *err)
         return sg_bench_ops(b, shape ? shape : sg_cli_value(cli, "only"), err);
     if (strcmp(what, "hvp") == 0)
         return sg_bench_hvp(b, shape ? shape : sg_cli_value(cli, "only"), err);
-    return sg_fail(err, SG_E_CONFIG, "bench what? step, predict, ops or hvp, not '%s'", what);
+    if (strcmp(what, "bert") == 0)
+        return sgi_bench_bert(cli, b, err);
+    return sg_fail(err, SG_E_CONFIG, "bench what? step, predict, ops, hvp or bert, not '%s'", what);
+}
+
+static int print(const sg_cli *cli, const sg_bench *b)
+{
+    int code = sgi_bench_bert_holds(cli, b) ? SG_EXIT_OK : SG_EXIT_RUNTIME;
+    if (cli->json)
+        return print_json(b, code);
+    if (strcmp(cli->arguments[0], "bert") == 0)
+        sgi_bench_bert_print(cli, b);
+    else if (b->count && b->rows[0].time_ratio > 0)
+        print_products(cli, b);
+    else
+        print_table(cli, b);
+    return code;
 }
 
 static int run(sg_cli *cli)
@@ -149,15 +167,7 @@ static int run(sg_cli *cli)
                   .stop = sg_stop_requested,
                   .profile = sg_cli_has(cli, "profile") ? stderr : NULL};
     sg_status status = measure(cli, &b, &err);
-    int code = SG_EXIT_OK;
-    if (status != SG_OK)
-        code = sg_cli_fail(cli, &err);
-    else if (cli->json)
-        code = print_json(&b);
-    else if (b.count && b.rows[0].time_ratio > 0)
-        print_products(cli, &b);
-    else
-        print_table(cli, &b);
+    int code = status == SG_OK ? print(cli, &b) : sg_cli_fail(cli, &err);
     sg_bench_end(&b);
     return code;
 }
@@ -167,20 +177,28 @@ static const sg_flag flags[] = {
     {"dtype", 0, "LIST", NULL, "arithmetics, each a row: f32,tf32,bf16 (f32)"},
     {"threads", 0, "N", NULL, "threads on the cpu; 0 takes every core the process may use (0)"},
     {"shape", 0, "NAME", "bibtex|delicious|eurlexev", "one shape only (step, predict)"},
-    {"only", 0, "TEXT", NULL, "rows whose name holds this text (ops, hvp)"},
+    {"only", 0, "TEXT", NULL, "rows whose name holds this text (ops, hvp, bert)"},
+    {"layers", 0, "N", NULL, "layers of the encoder (bert; 12)"},
+    {"hidden", 0, "N", NULL, "its width, with four times as much within a layer (bert; 768)"},
+    {"heads", 0, "N", NULL, "heads of its attention (bert; 12)"},
+    {"vocab", 0, "N", NULL, "word pieces (bert; 30522)"},
+    {"batch", 0, "N", NULL, "rows at once (bert; 32, gradients 16)"},
+    {"seq", 0, "N", NULL, "word pieces a row (bert; 128, 256 and 512, gradients 256)"},
+    {"check", 0, NULL, NULL, "compare gradients and products with the decomposed graph; exit 1 if they differ (bert)"},
     {"profile", 0, NULL, NULL, "where the time of each row goes, by kernel, on standard error"},
     {"time", 0, "MS", NULL, "milliseconds for each row (500)"},
     {0}};
 
 const sg_verb sg_verb_bench = {
     .name = "bench",
-    .arguments = "step|predict|ops|hvp",
-    .summary = "time the training step, prediction, single operators or Hessian products",
+    .arguments = "step|predict|ops|hvp|bert",
+    .summary = "time the training step, prediction, single operators, Hessian products or BERT",
     .description =
         "step: one SEAL-NCE training step (32 rows, 20 candidates, two layers of 400, Adam) on synthetic rows of the "
         "shapes\n"
         "of three data sets, with sparse and with dense input. predict: 4096 rows at once. ops: single operators.\n"
         "hvp: gradient and exact Hessian product of a transformer encoder and of a task loss, with planned memory.\n"
+        "bert: training steps (AdamW), gradient and exact Hessian product of a classifier on BERT-base.\n"
         "Each row tells time (median, least, most), work, and the fraction of the machine's measured peak it reaches.\n"
         "No files are needed.",
     .min_arguments = 1,
