@@ -28,6 +28,7 @@ typedef struct sg_bench_row {
     const sg_bench_target *target;
     double median_us, min_us, max_us; /* of samples; a sample is as many runs as the clock needs */
     int64_t runs;                     /* of the samples together */
+    double transfer_us;               /* inputs to the device and results back, beside a run; 0 in the host's memory */
     double flops, bytes, peak_fraction;
     double examples_per_s;          /* 0: not a row about examples */
     double temporary_bytes;         /* planned memory that is neither input nor result */
@@ -36,6 +37,13 @@ typedef struct sg_bench_row {
     double difference; /* b those of the decomposed graph in the row's arithmetic, */
     double rounding;   /* and in f32 */
 } sg_bench_row;
+
+/* Why a target has no row of this name. */
+typedef struct sg_bench_remark {
+    char name[80];
+    const sg_bench_target *target;
+    char text[256];
+} sg_bench_remark;
 
 enum { SG_BENCH_TARGETS = 8 };
 
@@ -48,7 +56,8 @@ typedef struct sg_bench {
     sg_bench_target target[SG_BENCH_TARGETS]; /* set by sg_bench_begin */
     int32_t n_targets;
     sg_bench_row *rows;
-    int32_t count, capacity;
+    sg_bench_remark *remarks;
+    int32_t count, n_remarks; /* of rows and remarks */
 } sg_bench;
 
 /* Find and measure the devices of a comma-separated list ("cpu,cuda"), each in the arithmetics of another ("f32,bf16"). What
@@ -63,8 +72,16 @@ void sg_bench_end(sg_bench *bench);
 sg_status sg_bench_step(sg_bench *bench, const char *shape, sg_error *err);
 /* Predictions of B = 4096 rows: dense rows of uniform numbers, and sparse rows with 4 % ones. */
 sg_status sg_bench_predict(sg_bench *bench, const char *shape, sg_error *err);
-/* Single operators at the shapes of the step and of common layers. `only`: a part of the names wanted, or NULL. */
-sg_status sg_bench_ops(sg_bench *bench, const char *only, sg_error *err);
+
+/* Single operators: value, gradient (cotangents of all operands) and second order (the derivative of these along directions of
+ * all operands). Operands have the target's dtype. A row that a target cannot give becomes a remark. */
+typedef struct sg_bench_ops_options {
+    const char *only;   /* a part of the names wanted; NULL: all */
+    const char *preset; /* "bert", "fcn", "mlc": the shapes of these nets; NULL: a mixture */
+    const char *shape;  /* "4096x768x3072": every operator that takes so many numbers; NULL: those of the preset */
+    const char *order;  /* "value,gradient,hvp"; NULL: as listed, value at `shape` */
+} sg_bench_ops_options;
+sg_status sg_bench_ops(sg_bench *bench, const sg_bench_ops_options *options, sg_error *err);
 
 /* Gradients and Hessian products (forward over reverse, reverse over reverse) of a 4-layer encoder (width 256, 4 heads, 4 x 128
  * rows, mean square of the output) and of the task loss of bibtex's shape (E + BCE, 32 dense rows). The products alone cost
@@ -84,21 +101,5 @@ sg_bench_bert_options sg_bench_bert_defaults(void); /* BERT-base */
 sg_status sg_bench_bert(sg_bench *bench, const sg_bench_bert_options *options, sg_error *err);
 /* What a compared row's difference may be: 1e-4 in f32, 2e-2 else. */
 double sg_bench_bert_tolerance(const sg_bench_row *row);
-
-/* For the files of benchmarks/: a graph with its store, and what fills the inputs of its plans. */
-typedef struct sg_bench_case {
-    const char *name;
-    sg_graph *graph;
-    sg_store *store;
-    sg_status (*feed)(const struct sg_bench_case *c, sg_plan *plan, sg_error *err);
-    const void *data; /* of `feed` */
-    double examples;  /* a run; 0: not about examples */
-} sg_bench_case;
-/* A row for each target that is there. */
-sg_status sg_bench_time(sg_bench *bench, const sg_bench_case *c, sg_error *err);
-/* Set the ratios of the rows from `first` on to the first of them with their target. */
-void sg_bench_compare(sg_bench *bench, int32_t first);
-/* As `feed`: every f32 input is standard normal (no subnormals, no infinities on the way). */
-sg_status sg_bench_fill(const sg_bench_case *c, sg_plan *plan, sg_error *err);
 
 #endif

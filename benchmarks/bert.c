@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "autodiff/autodiff.h"
-#include "benchmarks/benchmarks.h"
+#include "benchmarks/bench_internal.h"
 #include "graph/random_internal.h"
 #include "models/models.h"
 #include "ops/ops.h"
@@ -214,8 +214,7 @@ static sg_status one_row(const setting *s, const row *r, sg_error *err)
 {
     if (s->options->only && !strstr(r->name, s->options->only))
         return SG_OK;
-    if (s->bench->stop && s->bench->stop(s->bench->user))
-        return sg_fail(err, SG_E_INTERRUPTED, "stopped before every row was measured");
+    SG_TRY(sg_bench_go_on(s->bench, err));
     sg_bench_case c = {.name = r->name,
                        .graph = sg_graph_new(),
                        .store = s->store,

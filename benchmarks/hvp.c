@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "autodiff/autodiff.h"
-#include "benchmarks/benchmarks.h"
+#include "benchmarks/bench_internal.h"
 #include "models/models.h"
 #include "ops/ops.h"
 
@@ -106,8 +106,7 @@ sg_status sg_bench_hvp(sg_bench *bench, const char *only, sg_error *err)
             continue;
         int32_t first = bench->count;
         for (int w = 0; w < WHAT; w++) {
-            if (bench->stop && bench->stop(bench->user))
-                return sg_fail(err, SG_E_INTERRUPTED, "stopped before every row was measured");
+            SG_TRY(sg_bench_go_on(bench, err));
             SG_TRY(one_row(bench, &nets[k], (what)w, err));
         }
         sg_bench_compare(bench, first);

@@ -1,7 +1,7 @@
 /* step.c - the SEAL-NCE training step and prediction on synthetic rows of the shapes of three data sets. */
 #include <string.h>
 
-#include "benchmarks/benchmarks.h"
+#include "benchmarks/bench_internal.h"
 #include "graph/random_internal.h"
 #include "models/models.h"
 #include "models/plan_batch_internal.h"
@@ -132,8 +132,7 @@ static sg_status both_layouts(sg_bench *bench, const char *verb, const char *onl
     for (int k = 0; k < SHAPES; k++) {
         if (only && strcmp(only, shapes[k].name) != 0)
             continue;
-        if (bench->stop && bench->stop(bench->user))
-            return sg_fail(err, SG_E_INTERRUPTED, "stopped before every row was measured");
+        SG_TRY(sg_bench_go_on(bench, err));
         SG_TRY(one_row(bench, verb, &shapes[k], rows, ONES, SG_LAYOUT_SPARSE, build, err));
         SG_TRY(one_row(bench, verb, &shapes[k], rows, dense_kind, SG_LAYOUT_DENSE, build, err));
     }

@@ -52,23 +52,23 @@ static void add_row(sg_table *t, const sg_bench_row *r)
         sg_table_cell(t, " ");
 }
 
-void sgi_bench_bert_print(const sg_cli *cli, const sg_bench *b)
+void sgi_bench_bert_print(const sg_cli *cli, const sg_bench *b, bool markdown)
 {
     sg_table *t = sg_table_new("name|device|dtype|>median ms|>min|>examples/s|>GFLOP|>TFLOP/s|>MFU|>of stated|>planned "
                                "GiB|>time / gradient|>from decomposed");
     if (!t)
         return;
-    sgi_bench_targets_print(b);
+    sgi_bench_targets_print(b, markdown ? "* " : "");
     for (int32_t i = 0; i < b->count; i++)
         add_row(t, &b->rows[i]);
-    sg_table_print(t, stdout, cli->color_out);
-    sg_table_free(t);
+    sgi_bench_table_print(cli, t, markdown);
     printf("MFU: of the rate of 8192 x 8192 products measured above (on the cpu: of multiply-adds)");
     for (int32_t i = 0; i < b->n_targets; i++)
         if (b->target[i].stated > 0)
             printf("; stated for %s in %s: %.0f TFLOP/s", b->target[i].card, b->target[i].dtype,
                    b->target[i].stated / 1e12);
     printf(".\n");
+    sgi_bench_missing_print(b, stdout, markdown ? "* " : "");
 }
 
 bool sgi_bench_bert_holds(const sg_cli *cli, const sg_bench *b)

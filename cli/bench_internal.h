@@ -5,12 +5,23 @@
 #include "benchmarks/benchmarks.h"
 #include "cli/cli.h"
 
-/* The devices and their limits (verb_bench.c). */
-void sgi_bench_targets_print(const sg_bench *b);
+/* ---- rows as text, Markdown, CSV and JSON (bench_output.c) */
+int sgi_bench_print_json(const sg_bench *b, int code);
+void sgi_bench_print_csv(const sg_bench *b);
+/* Limits, table, and what is missing and why; `operators`: a line an operator, with columns for each target. */
+void sgi_bench_print_tables(const sg_cli *cli, const sg_bench *b, bool operators, bool markdown);
+/* Its parts: the devices and their limits; a table, which is released; targets and rows that are missing, and why. */
+void sgi_bench_targets_print(const sg_bench *b, const char *lead);
+void sgi_bench_table_print(const sg_cli *cli, sg_table *table, bool markdown);
+void sgi_bench_missing_print(const sg_bench *b, FILE *out, const char *lead);
+
+/* ---- a roofline plot as SVG: each target's roof on logarithmic axes, each row at its flops a byte and flops a second
+ * (bench_plot.c) */
+sg_status sgi_bench_plot(const sg_bench *b, const char *path, sg_error *err);
 
 /* ---- bench bert (bench_bert.c) */
 sg_status sgi_bench_bert(const sg_cli *cli, sg_bench *b, sg_error *err);
-void sgi_bench_bert_print(const sg_cli *cli, const sg_bench *b);
+void sgi_bench_bert_print(const sg_cli *cli, const sg_bench *b, bool markdown);
 /* Whether all rows that were compared agree with the decomposed graph; warns of those that do not. */
 bool sgi_bench_bert_holds(const sg_cli *cli, const sg_bench *b);
 

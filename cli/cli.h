@@ -127,6 +127,7 @@ typedef struct sg_table sg_table;
 sg_table *sg_table_new(const char *titles);
 void sg_table_cell(sg_table *table, const char *fmt, ...) SG_PRINTF(2, 3);
 void sg_table_print(const sg_table *table, FILE *out, bool color);
+void sg_table_print_markdown(const sg_table *table, FILE *out);
 void sg_table_free(sg_table *table);
 
 /* ---- progress (progress.c): a bar on a terminal, plain lines elsewhere */

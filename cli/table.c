@@ -97,6 +97,24 @@ void sg_table_print(const sg_table *table, FILE *out, bool color)
     }
 }
 
+static void print_markdown_row(const sg_table *table, int64_t row, FILE *out)
+{
+    for (int c = 0; c < table->columns; c++) {
+        int64_t i = row * table->columns + c;
+        fprintf(out, "| %s ", i < table->count ? table->cells[i] : "");
+    }
+    fputs("|\n", out);
+}
+
+void sg_table_print_markdown(const sg_table *table, FILE *out)
+{
+    for (int64_t row = 0; table && row * table->columns < table->count; row++) {
+        print_markdown_row(table, row, out);
+        for (int c = 0; row == 0 && c < table->columns; c++)
+            fprintf(out, "| %s%s", table->right[c] ? "---: " : "--- ", c + 1 == table->columns ? "|\n" : "");
+    }
+}
+
 void sg_table_free(sg_table *table)
 {
     for (int64_t i = 0; table && i < table->count; i++)

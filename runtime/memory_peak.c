@@ -3,27 +3,28 @@
 
 #include "runtime/plan_internal.h"
 
-/* Beyond every cache; what travels to the host is less, since it is slower. */
-enum { COPIED = 512 << 20, MOVED = 64 << 20, CALLS = 8, RUNS = 5 };
+/* Beyond every cache, where there is room; what travels to the host is less, since it is slower. */
+enum { MOST_COPIED = 512 << 20, MOST_MOVED = 64 << 20, CALLS = 4, RUNS = 4 };
 
 typedef struct blocks {
     sg_session *session;
+    size_t copied, moved; /* bytes */
     void *a, *b, *host;
 } blocks;
 
 static sg_status copy(const blocks *m, sg_error *err)
 {
-    return m->session->apart->copy(m->session->device, m->b, m->a, COPIED, err);
+    return m->session->apart->copy(m->session->device, m->b, m->a, m->copied, err);
 }
 
 static sg_status upload(const blocks *m, sg_error *err)
 {
-    return m->session->apart->upload(m->session->device, m->a, m->host, MOVED, err);
+    return m->session->apart->upload(m->session->device, m->a, m->host, m->moved, err);
 }
 
 static sg_status download(const blocks *m, sg_error *err)
 {
-    return m->session->apart->download(m->session->device, m->host, m->a, MOVED, err);
+    return m->session->apart->download(m->session->device, m->host, m->a, m->moved, err);
 }
 
 static sg_status rate(const blocks *m, sg_status (*move)(const blocks *, sg_error *), double bytes, double *best,
@@ -46,11 +47,11 @@ static sg_status measure(const blocks *m, sg_memory_peak *out, sg_error *err)
 {
     if (!m->a || !m->b || !m->host)
         return sg_fail(err, SG_E_MEMORY, "out of memory measuring the bandwidth of %s", m->session->backend->name);
-    memset(m->host, 0, MOVED);
-    SG_TRY(m->session->apart->fill(m->session->device, m->a, 0, COPIED, err));
-    SG_TRY(rate(m, copy, 2.0 * COPIED, &out->copy, err));
-    SG_TRY(rate(m, upload, MOVED, &out->upload, err));
-    return rate(m, download, MOVED, &out->download, err);
+    memset(m->host, 0, m->moved);
+    SG_TRY(m->session->apart->fill(m->session->device, m->a, 0, m->copied, err));
+    SG_TRY(rate(m, copy, 2.0 * (double)m->copied, &out->copy, err));
+    SG_TRY(rate(m, upload, (double)m->moved, &out->upload, err));
+    return rate(m, download, (double)m->moved, &out->download, err);
 }
 
 sg_status sg_measure_memory(sg_session *s, sg_memory_peak *out, sg_error *err)
@@ -60,8 +61,13 @@ sg_status sg_measure_memory(sg_session *s, sg_memory_peak *out, sg_error *err)
         out->copy = sg_measure_peak(s->threads).bytes;
         return SG_OK;
     }
-    blocks m = {s, s->backend->allocate(s->device, COPIED), s->backend->allocate(s->device, COPIED),
-                s->apart->allocate_host(s->device, MOVED)};
+    blocks m = {.session = s};
+    size_t room = s->apart->available(s->device) / 8;
+    m.copied = room < MOST_COPIED ? room : MOST_COPIED;
+    m.moved = m.copied < MOST_MOVED ? m.copied : MOST_MOVED;
+    m.a = s->backend->allocate(s->device, m.copied);
+    m.b = s->backend->allocate(s->device, m.copied);
+    m.host = s->apart->allocate_host(s->device, m.moved);
     sg_status status = measure(&m, out, err);
     if (m.host)
         s->apart->release_host(s->device, m.host);

@@ -1,0 +1,41 @@
+#!/bin/sh
+# Measure this machine and keep the results: benchmarks/results/CARD-DATE.json (every document of `sealgraph bench`, with the
+# card's name, driver, date and commit), .md (the tables) and .svg (the roofline of the operators).
+#   record.sh [PART...]      ops, step, predict, hvp, bert; all five without arguments
+# DEVICES (cpu,cuda), DTYPES of the operators (f32,bf16), MILLISECONDS a row (100), SEALGRAPH the program, OUT another folder. PEERS
+# names a folder in which benchmarks/peers/run_gpu.sh has left its results, whose ratios are then part of the page.
+set -eu
+cd "$(dirname "$0")/.."
+SEALGRAPH=${SEALGRAPH:-build/sealgraph}
+DEVICES=${DEVICES:-cpu,cuda}
+OUT=${OUT:-benchmarks/results}
+[ $# -gt 0 ] || set -- ops step predict hvp bert
+
+card=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1) || card=""
+[ -n "$card" ] || card=$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1)
+driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -1) || driver=""
+commit=${COMMIT:-$(git rev-parse --short HEAD 2>/dev/null || echo unknown)}
+date=$(date -u +%Y-%m-%d)
+name=$(printf '%s' "$card" | tr 'A-Z' 'a-z' | tr -cs 'a-z0-9' '-' | sed 's/^-*//; s/-*$//')
+mkdir -p "$OUT"
+base=$OUT/$name-$date
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# Two forms of one measurement are printed from one run: JSON is kept, and the page is written from it.
+for part in "$@"; do
+    dtypes=f32 devices=$DEVICES plot=""
+    case $part in
+    ops) dtypes=${DTYPES:-f32,bf16} plot="--plot $base.svg" ;;
+    step | predict) dtypes=f32,tf32 ;;
+    hvp) ;;
+    bert) dtypes=bf16 devices=cuda ;;
+    *) echo "unknown part '$part': ops, step, predict, hvp or bert" >&2 && exit 2 ;;
+    esac
+    echo "$part ..." >&2
+    # shellcheck disable=SC2086
+    "$SEALGRAPH" bench "$part" --device "$devices" --dtype $dtypes --time "${MILLISECONDS:-100}" $plot --json \
+        >"$work/$part.json" || { echo "$part: left out" >&2 && rm -f "$work/$part.json"; }
+done
+python3 benchmarks/record.py "$base" "$card" "$driver" "$date" "$commit" "$work" "${PEERS:-}"
+echo "$base.json, .md, .svg"

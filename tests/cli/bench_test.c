@@ -1,0 +1,236 @@
+/* bench_test.c - `sealgraph bench` as a user runs it, on a machine without a GPU and on one with a stand-in for it. */
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <expat.h>
+
+static char folder[64];
+
+typedef struct outcome {
+    int code;
+    char *out, *err;
+} outcome;
+
+static char *slurp(const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "rb");
+    char *text = calloc(1, 1 << 20);
+    if (file && text) {
+        text[fread(text, 1, (1 << 20) - 1, file)] = 0;
+        fclose(file);
+    }
+    return text;
+}
+
+/* Run `sealgraph bench ARGUMENTS` where modules are looked for in `modules`. */
+static outcome bench(const char *modules, const char *arguments)
+{
+    char command[4096];
+    snprintf(
+        command, sizeof command,
+        "cd %s && env -i PATH=/usr/bin:/bin OMP_WAIT_POLICY=passive SEALGRAPH_MODULE_PATH=%s %s/sealgraph bench %s "
+        "--time 1 --threads 1 >out.txt 2>err.txt",
+        folder, modules, SG_BINARY_DIR, arguments);
+    int status = system(command);
+    return (outcome){WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp("out.txt"), slurp("err.txt")};
+}
+
+static const char *const no_gpu = "/nowhere";
+static const char *const stand_in = SG_BINARY_DIR "/tests/mirror";
+
+static void release(outcome *o)
+{
+    free(o->out);
+    free(o->err);
+}
+
+static int lines(const char *text)
+{
+    int count = 0;
+    for (; *text; text++)
+        count += *text == '\n';
+    return count;
+}
+
+static int occurrences(const char *text, const char *part)
+{
+    int count = 0;
+    while ((text = strstr(text, part))) {
+        count++;
+        text++;
+    }
+    return count;
+}
+
+static void fails(const char *arguments, int code, const char *message)
+{
+    outcome o = bench(no_gpu, arguments);
+    if (o.code != code || !strstr(o.err, message) || o.out[0] || lines(o.err) < 1 || lines(o.err) > 2)
+        fail_msg("%s: code %d\nout: %s\nerr: %s", arguments, o.code, o.out, o.err);
+    release(&o);
+}
+
+static json_t *document(const char *modules, const char *arguments)
+{
+    json_error_t where;
+    outcome o = bench(modules, arguments);
+    json_t *value = json_loads(o.out, JSON_REJECT_DUPLICATES, &where);
+    if (!value || o.code)
+        fail_msg("%s: code %d, %s\nout: %s\nerr: %s", arguments, o.code, value ? "" : where.text, o.out, o.err);
+    release(&o);
+    return value;
+}
+
+static double number(json_t *row, const char *key) { return json_number_value(json_object_get(row, key)); }
+static const char *text(json_t *row, const char *key) { return json_string_value(json_object_get(row, key)); }
+
+static void mistakes(void **state)
+{
+    (void)state;
+    fails("sprint", 2, "bench what? step, predict, ops, hvp or bert, not 'sprint'");
+    fails("step --shape moon", 2, "bibtex|delicious|eurlexev");
+    fails("step --device gpu", 1, "unknown backend 'gpu'");
+    fails("ops --preset moon", 2, "--preset must be one of bert|fcn|mlc");
+    fails("ops --order third", 2, "unknown order 'third'");
+    fails("ops --shape 4x-2", 2, "expected numbers such as 4096x768x3072");
+    fails("ops --shape 1x2x3x4x5", 2, "no operator takes the shape");
+    fails("ops --only frobnicate", 2, "no benchmark's name holds 'frobnicate'");
+    fails("ops --plot roof.bmp", 2, "give a name that ends in .svg");
+}
+
+/* The same command with and without a GPU: there the columns are empty and say why; a GPU alone is an error. */
+static void without_a_gpu(void **state)
+{
+    (void)state;
+    outcome o = bench(no_gpu, "ops --device cpu,cuda --dtype f32,bf16 --shape 16x8x24");
+    assert_int_equal(o.code, 0);
+    assert_non_null(strstr(o.out, "matmul_tn/16x8x24"));
+    assert_non_null(strstr(o.out, "cpu f32 us"));
+    assert_int_equal(occurrences(o.out, "cuda in f32, bf16: not measured: no module for cuda"), 1);
+    assert_int_equal(occurrences(o.out, "cpu in bf16: not measured: no bf16 on cpu"), 1);
+    assert_string_equal(o.err, "");
+    release(&o);
+    fails("ops --device cuda --shape 16x8x24", 1, "no module for cuda");
+    fails("step --device cuda", 1, "no module for cuda");
+    fails("ops --dtype tf32 --shape 16x8x24", 1, "no TF32 on cpu");
+}
+
+static void json_of_operators(void **state)
+{
+    (void)state;
+    json_t *all = document(no_gpu, "ops --device cpu,cuda --only softmax --shape 40x30 --order value,gradient --json");
+    json_t *rows = json_object_get(all, "rows"), *row = json_array_get(rows, 0);
+    assert_int_equal(json_array_size(rows), 2);
+    assert_string_equal(text(row, "name"), "softmax/40x30");
+    assert_string_equal(text(row, "device"), "cpu");
+    assert_string_equal(text(row, "dtype"), "f32");
+    assert_true(number(row, "min_us") > 0 && number(row, "min_us") <= number(row, "median_us"));
+    assert_true(number(row, "median_us") <= number(row, "max_us"));
+    assert_true(number(row, "runs") >= 3 && number(row, "flops") > 0);
+    assert_int_equal(number(row, "bytes"), 2 * 40 * 30 * 4);
+    assert_string_equal(text(json_array_get(rows, 1), "name"), "softmax_gradient/40x30");
+    assert_true(number(json_object_get(all, "machine"), "peak_flops") > 0);
+    assert_non_null(text(json_array_get(json_object_get(all, "targets"), 1), "missing"));
+    json_decref(all);
+}
+
+static void csv_has_every_field(void **state)
+{
+    (void)state;
+    outcome o = bench(no_gpu, "ops --device cpu,cuda --shape 40x30 --csv");
+    assert_int_equal(o.code, 0);
+    int commas = -1;
+    for (char *line = strtok(o.out, "\n"); line; line = strtok(NULL, "\n")) {
+        int here = occurrences(line, ",");
+        assert_true(commas < 0 || here == commas);
+        commas = here;
+    }
+    assert_int_equal(commas, 16);
+    assert_int_equal(lines(o.err), 1); /* why the GPU is missing */
+    release(&o);
+}
+
+static void markdown(void **state)
+{
+    (void)state;
+    outcome o = bench(no_gpu, "ops --only exp --shape 40x30 --markdown");
+    assert_int_equal(o.code, 0);
+    assert_non_null(strstr(o.out, "| exp/40x30 |"));
+    assert_non_null(strstr(o.out, "| --- |"));
+    release(&o);
+}
+
+static void count_tag(void *user, const char *name, const char **attributes)
+{
+    (void)attributes;
+    *(int *)user += strcmp(name, "text") == 0;
+}
+
+static void plot_is_well_formed(void **state)
+{
+    (void)state;
+    int texts = 0;
+    outcome o = bench(no_gpu, "ops --device cpu,cuda --shape 40x30 --plot roof.svg");
+    assert_int_equal(o.code, 0);
+    release(&o);
+    char *svg = slurp("roof.svg");
+    XML_Parser parser = XML_ParserCreate(NULL);
+    XML_SetUserData(parser, &texts);
+    XML_SetStartElementHandler(parser, count_tag);
+    assert_int_equal(XML_Parse(parser, svg, (int)strlen(svg), 1), XML_STATUS_OK);
+    XML_ParserFree(parser);
+    assert_true(texts > 20);
+    assert_non_null(strstr(svg, "softmax/40x30"));
+    free(svg);
+}
+
+/* With the stand-in both devices are measured, in both arithmetics that it offers, and transfers show. */
+static void two_devices(void **state)
+{
+    (void)state;
+    json_t *all = document(stand_in, "ops --device cpu,cuda --dtype f32,tf32 --shape 64x64x64 --only matmul/ --json");
+    json_t *rows = json_object_get(all, "rows");
+    assert_int_equal(json_array_size(rows), 3);
+    assert_string_equal(text(json_array_get(rows, 1), "device"), "cuda");
+    assert_string_equal(text(json_array_get(rows, 2), "dtype"), "tf32");
+    assert_non_null(json_object_get(json_array_get(rows, 1), "transfer_us"));
+    assert_null(json_object_get(json_array_get(rows, 0), "transfer_us"));
+    json_decref(all);
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/sealgraph-bench-XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mistakes),          cmocka_unit_test(without_a_gpu),
+        cmocka_unit_test(json_of_operators), cmocka_unit_test(csv_has_every_field),
+        cmocka_unit_test(markdown),          cmocka_unit_test(plot_is_well_formed),
+        cmocka_unit_test(two_devices),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
