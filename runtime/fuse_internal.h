@@ -8,12 +8,20 @@
 /* What may follow a matrix product. */
 typedef enum sg_fuse_follow { SG_FUSE_NOTHING, SG_FUSE_ONE_STEP, SG_FUSE_STEPS } sg_fuse_follow;
 
+/* A sum as x [outer, length, inner] -> y [outer, inner]. */
+typedef struct sg_sum_form {
+    int64_t outer, length, inner;
+    int32_t first; /* axis of x from which on it adds up; axes of size 1 do not count */
+} sg_sum_form;
+/* Of a node sum or sum_like. False if axes that stay stand between those that it adds up, and if it adds up nothing. */
+bool sg_fuse_sum_form(const sg_node *node, const sg_shape *x, const sg_shape *y, sg_sum_form *out);
+
 /* What the chains of a backend may hold. */
 typedef struct sg_fuse_rules {
     /* Can this op with these dtypes be a step? Shapes are not looked at. */
     bool (*has)(const sg_op *op, int32_t n_in, const sg_dtype *in, sg_dtype out);
-    /* May a chain end in sums over the last axes, of `length` elements for each of `rows`? NULL: never. */
-    bool (*sums)(int64_t rows, int64_t length);
+    /* May a chain end in this node, a sum or sum_like of that form? NULL: never. */
+    bool (*sums)(const sg_node *node, const sg_sum_form *form);
     /* What may follow a matrix product in one kernel, so that it sees each element before it goes to memory. NULL: nothing. */
     sg_fuse_follow (*follow)(sg_graph *graph, const sg_node *product);
     /* Is `step` one that may follow this product, of SG_FUSE_ONE_STEP? */
@@ -36,7 +44,7 @@ typedef enum sg_fuse_role {
     SG_FUSE_NUMBER, /* the same number everywhere: copied into each chain that reads it */
     SG_FUSE_VIEW,   /* another view of its operand: a chain reads through it */
     SG_FUSE_STEP,   /* elementwise, or a draw */
-    SG_FUSE_SUM,    /* a sum over the last axes: ends a chain */
+    SG_FUSE_SUM,    /* a sum: ends a chain */
     SG_FUSE_PRODUCT /* a matrix product: begins a chain; its own operands are read from memory */
 } sg_fuse_role;
 
@@ -44,7 +52,7 @@ typedef struct sg_fuse_group {
     int32_t first, last; /* member nodes, linked by `next` in increasing order */
     int32_t count;
     sg_shape space;
-    int64_t axes;    /* that its sums add up; 0 without sums */
+    int64_t axes;    /* which its sums add up, as a number; 0 without sums */
     bool cheap;      /* every member costs about an addition: may be computed again for each broadcast copy */
     int32_t product; /* a chain has one at most: its node, or -1 */
     bool one_step;   /* may follow it */

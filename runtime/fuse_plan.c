@@ -22,16 +22,46 @@ static const sg_shape *shape_at(const sg_fuse_plan *p, int32_t value)
     return sg_shape_of(sg_value_at(p->graph, value));
 }
 
-static bool is_trailing_sum(const sg_fuse_plan *p, const sg_node *node)
+static bool is_summed(const sg_node *node, const sg_shape *x, const sg_shape *y, int32_t axis)
 {
-    const sg_attr *axes = &node->attr[0];
-    int32_t rank = shape_at(p, node->in[0])->rank;
-    for (int64_t i = 0; i < axes->count; i++)
-        if (axes->ints[i] != rank - axes->count + i)
+    for (int64_t i = 0; node->op == &sg_op_sum && i < node->attr[0].count; i++)
+        if (node->attr[0].ints[i] == axis)
+            return true;
+    int32_t lead = x->rank - y->rank;
+    return node->op != &sg_op_sum && (axis < lead || y->dim[axis - lead] != x->dim[axis]);
+}
+
+bool sg_fuse_sum_form(const sg_node *node, const sg_shape *x, const sg_shape *y, sg_sum_form *out)
+{
+    *out = (sg_sum_form){1, 1, 1, -1};
+    for (int32_t i = 0; i < x->rank; i++) {
+        int64_t dim = x->dim[i];
+        if (dim == 1)
+            continue;
+        if (!is_summed(node, x, y, i)) {
+            *(out->first < 0 ? &out->outer : &out->inner) *= dim;
+            continue;
+        }
+        if (out->inner > 1)
             return false;
-    int64_t rows = sg_shape_count(shape_at(p, node->out)), count = sg_shape_count(shape_at(p, node->in[0]));
-    return axes->count > 0 && sg_dtype_of(sg_value_at(p->graph, node->in[0])) == SG_F32 &&
-           p->rules->sums(rows, rows ? count / rows : 0);
+        out->first = out->first < 0 ? i : out->first;
+        out->length *= dim;
+    }
+    return out->first >= 0;
+}
+
+static bool sum_of(const sg_fuse_plan *p, const sg_node *node, sg_sum_form *form)
+{
+    return (node->op == &sg_op_sum || node->op == &sg_op_sum_like) &&
+           sg_dtype_of(sg_value_at(p->graph, node->in[0])) == SG_F32 &&
+           sg_fuse_sum_form(node, shape_at(p, node->in[0]), shape_at(p, node->out), form);
+}
+
+/* The same number for sums over the same axes of one space. */
+static int64_t axes_of(const sg_fuse_plan *p, const sg_node *node)
+{
+    sg_sum_form form;
+    return sum_of(p, node, &form) ? 1 + form.first + SG_MAX_RANK * form.length : 0;
 }
 
 static bool is_step(const sg_fuse_plan *p, const sg_node *node)
@@ -48,8 +78,9 @@ static sg_fuse_role role_of(const sg_fuse_plan *p, const sg_node *node)
 {
     if (node->op == &sg_op_constant)
         return node->attr[0].count == 1 ? SG_FUSE_NUMBER : SG_FUSE_NONE;
-    if (node->op == &sg_op_sum)
-        return p->rules->sums && is_trailing_sum(p, node) ? SG_FUSE_SUM : SG_FUSE_NONE;
+    sg_sum_form form;
+    if (p->rules->sums && sum_of(p, node, &form) && p->rules->sums(node, &form))
+        return SG_FUSE_SUM;
     if (node->op == &sg_op_matmul)
         return p->rules->follow && p->rules->follow(p->graph, node) ? SG_FUSE_PRODUCT : SG_FUSE_NONE;
     if (!is_step(p, node))
@@ -209,7 +240,7 @@ static void place_node(sg_fuse_plan *p, const sg_node *node)
         .last = node->index,
         .count = 1,
         .space = *shape_at(p, is_sum ? node->in[0] : node->out),
-        .axes = is_sum ? node->attr[0].count : 0,
+        .axes = is_sum ? axes_of(p, node) : 0,
         .cheap = !is_sum && !is_draw && is_cheap(node),
         .product = is_product ? node->index : -1,
         .one_step = is_product && p->rules->follow(p->graph, node) == SG_FUSE_ONE_STEP,

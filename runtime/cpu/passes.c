@@ -4,15 +4,16 @@
 #include "runtime/fuse_internal.h"
 #include "runtime/updates_internal.h"
 
-static bool any_sums(int64_t rows, int64_t length)
+extern const sg_op sg_op_sum;
+
+static bool trailing_sums(const sg_node *node, const sg_sum_form *form)
 {
-    (void)rows, (void)length;
-    return true;
+    return node->op == &sg_op_sum && form->inner == 1;
 }
 
 static sg_status chains(sg_graph *from, sg_graph *to, sg_error *err)
 {
-    static const sg_fuse_rules rules = {.has = sg_program_has, .sums = any_sums};
+    static const sg_fuse_rules rules = {.has = sg_program_has, .sums = trailing_sums};
     return sg_fuse_chains(from, to, &rules, err);
 }
 

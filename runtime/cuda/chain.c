@@ -54,12 +54,20 @@ static int64_t busy_threads(void)
     return wish ? strtol(wish, NULL, 10) : BUSY;
 }
 
+/* In columns, a block takes as many of them as a warp has threads. */
+static int64_t threads_of(const sg_cuda_chain *c)
+{
+    if (c->sum.length == 0)
+        return (c->count + c->pack - 1) / c->pack;
+    if (c->sum.inner > 1)
+        return c->sum.outer * ((c->sum.inner + c->lanes - 1) / c->lanes) * BLOCK;
+    return c->sum.outer * c->lanes;
+}
+
 static sg_status build(chain *c, sg_device *device, const sg_kernel_spec *spec, sg_error *err)
 {
     SG_TRY(sg_cuda_chain_write(&c->text, spec, device->processors * busy_threads(), err));
-    int64_t packs = (c->text.count + c->text.pack - 1) / c->text.pack;
-    int64_t threads = c->text.row ? c->text.count / c->text.row * c->text.lanes : packs;
-    int64_t blocks = (threads + BLOCK - 1) / BLOCK;
+    int64_t blocks = (threads_of(&c->text) + BLOCK - 1) / BLOCK;
     bool each_once = c->text.pack >= PACK_ONCE && !c->text.draws;
     int64_t most = each_once ? INT32_MAX : (int64_t)device->processors * WAVES;
     c->blocks = (unsigned)(blocks < most ? blocks : most);

@@ -198,7 +198,7 @@ __device__ float sg_to_float(float x) { return x; }
 __device__ float sg_to_bool(int x) { return x != 0; }
 __device__ float sg_to_bool(float x) { return x != 0; }
 
-// The sum over a warp or over the block's warps, in every thread of the first warp; always added in the same order.
+// The sum over a warp, or over all threads of the block, in every thread; always added in the same order.
 template <int LANES> __device__ float sg_join_lanes(float x)
 {
 #pragma unroll
@@ -206,7 +206,7 @@ template <int LANES> __device__ float sg_join_lanes(float x)
         x += __shfl_xor_sync(0xffffffffu, x, mask);
     if constexpr (LANES > 32) {
         __shared__ float room[LANES / 32];
-        __syncthreads(); // until the row before has been read
+        __syncthreads(); // until the sum before has been read
         if (threadIdx.x % 32 == 0)
             room[threadIdx.x / 32] = x;
         __syncthreads();
@@ -215,5 +215,19 @@ template <int LANES> __device__ float sg_join_lanes(float x)
         for (int w = 1; w < LANES / 32; w++)
             x += room[w];
     }
+    return x;
+}
+
+// The sum over the threads of one place in all warps, in those of every warp.
+template <int GROUPS> __device__ float sg_join_groups(float x)
+{
+    __shared__ float room[GROUPS][32];
+    __syncthreads(); // until the sum before has been read
+    room[threadIdx.x / 32][threadIdx.x % 32] = x;
+    __syncthreads();
+    x = room[0][threadIdx.x % 32];
+#pragma unroll
+    for (int w = 1; w < GROUPS; w++)
+        x += room[w][threadIdx.x % 32];
     return x;
 }

@@ -4,6 +4,7 @@
 #define SG_CUDA_CHAIN_INTERNAL_H
 
 #include "runtime/cuda/cuda_internal.h"
+#include "runtime/fuse_internal.h"
 
 enum { SG_CUDA_CHAIN_BLOCK = 256 }; /* threads */
 
@@ -20,8 +21,8 @@ typedef struct sg_cuda_chain {
     int32_t n_steps; /* operators computed */
     /* Of a chain that begins with a matrix product: its operands, which are not among `input`; else -1. */
     int32_t factor[2];
-    int64_t row;   /* elements that its sums add up; 0: no sums */
-    int32_t lanes; /* threads that take a row: a warp or a block */
+    sg_sum_form sum; /* of its sums; length 0: none */
+    int32_t lanes;   /* threads that take a row to be added up: a warp or a block */
 } sg_cuda_chain;
 
 /* Can this op with these dtypes be a step? Shapes are not looked at. */

@@ -45,6 +45,7 @@ static bool among(const sg_op *op, const sg_op *const *list, size_t n)
     return false;
 }
 
+static bool is_sum(const sg_op *op) { return op == &sg_op_sum || op == &sg_op_sum_like; }
 static bool has_both(const sg_op *op) { return among(op, both_steps, sizeof both_steps / sizeof *both_steps); }
 static bool has_real(const sg_op *op) { return among(op, real_steps, sizeof real_steps / sizeof *real_steps); }
 
@@ -410,16 +411,18 @@ static int32_t write_unit(writer *w, const unit *u)
     return has_both(u->op) || has_real(u->op) ? write_call(w, u, u->op->name) : unfit(w, u->op);
 }
 
-/* The row's threads add up as they go; the row's end joins them. */
+/* Threads add up as they go; the end of the row, or of the columns, joins what they have. */
 static void leave_sum(writer *w, int32_t of, int32_t output)
 {
+    int j = (int)output;
+    bool columns = w->chain->sum.inner > 1;
     load(w, of);
-    put(&w->setup, "    float s%d = 0;\n", (int)output);
-    put(&w->steps, "            s%d += v%d;\n", (int)output, (int)of);
+    put(&w->setup, "    float s%d = 0;\n", j);
+    put(&w->steps, "            s%d += v%d;\n", j, (int)of);
     put(&w->ends,
-        "        s%d = sg_join_lanes<%d>(s%d);\n        if (lane == 0)\n            out%d[row] = s%d;\n"
+        "        s%d = sg_join_%s<%d>(s%d);\n        if (leads)\n            out%d[place] = s%d;\n"
         "        s%d = 0;\n",
-        (int)output, (int)w->chain->lanes, (int)output, (int)output, (int)output, (int)output);
+        j, columns ? "groups" : "lanes", columns ? SG_CUDA_CHAIN_BLOCK / WARP : (int)w->chain->lanes, j, j, j, j);
 }
 
 static void leave(writer *w, int32_t at, int32_t output)
@@ -447,7 +450,7 @@ static int32_t write_node(writer *w, sg_graph *body, const sg_node *node, const 
         return number_slot(w, node->attr[0].reals[0], dtype);
     if (node->op->flags & SG_OP_LEAF)
         return input_slot(w, (*next_input)++, shape, dtype);
-    if (node->op == &sg_op_sum) {
+    if (is_sum(node->op)) {
         w->chain->n_steps++;
         return add_slot(w, (slot){.kind = SUM, .dtype = dtype, .shape = *shape, .input = slot_of[node->in[0]]});
     }
@@ -495,20 +498,43 @@ static void put_product_loop(text *all)
              "        element = product_element(e);\n        part(sg_width<1>(), i);\n    }\n");
 }
 
-/* Every element once, a pack at a time; or row by row, a warp or the block on each. */
+/* A warp or the block takes a row. */
+static void put_rows(const sg_cuda_chain *c, const char *ends, text *all)
+{
+    int lanes = (int)c->lanes, rows = SG_CUDA_CHAIN_BLOCK / lanes;
+    put(all, "    const index lane = threadIdx.x %% %d;\n    const bool leads = lane == 0;\n", lanes);
+    put(all,
+        "    for (index place = blockIdx.x * (index)%d + threadIdx.x / %d; place < (index)%lldull; place += gridDim.x "
+        "* "
+        "(index)%d) {\n",
+        rows, lanes, (long long)c->sum.outer, rows);
+    put(all, "#pragma unroll 4\n        for (index p = lane; p < (index)%lldull; p += %d)\n",
+        (long long)(c->sum.length / c->pack), lanes);
+    put(all, "            part(sg_width<%d>(), place * (index)%lldull + p * %d);\n%s    }\n", (int)c->pack,
+        (long long)c->sum.length, (int)c->pack, ends);
+}
+
+/* Each warp of a block takes every eighth element of the same 32 columns. */
+static void put_columns(const sg_cuda_chain *c, const char *ends, text *all)
+{
+    long long inner = c->sum.inner, length = c->sum.length, tiles = (inner + WARP - 1) / WARP;
+    put(all, "    for (index t = blockIdx.x; t < (index)%lldull; t += gridDim.x) {\n", (long long)c->sum.outer * tiles);
+    put(all, "        const index row = t / (index)%lldull, column = t %% (index)%lldull * %d + threadIdx.x %% %d;\n",
+        tiles, tiles, WARP, WARP);
+    put(all, "        const index place = row * (index)%lldull + column;\n", inner);
+    put(all, "        const bool inside = column < (index)%lldull, leads = inside && threadIdx.x < %d;\n", inner, WARP);
+    put(all, "#pragma unroll 4\n        for (index p = threadIdx.x / %d; inside && p < (index)%lldull; p += %d)\n",
+        WARP, length, SG_CUDA_CHAIN_BLOCK / WARP);
+    put(all, "            part(sg_width<1>(), (row * (index)%lldull + p) * (index)%lldull + column);\n%s    }\n",
+        length, inner, ends);
+}
+
+/* Every element once, a pack at a time, if nothing is summed. */
 static void put_loop(const writer *w, text *all)
 {
     const sg_cuda_chain *c = w->chain;
-    if (c->row > 0) {
-        put(all, "    const index lane = threadIdx.x %% %d, step = gridDim.x * (index)%d;\n", (int)c->lanes,
-            SG_CUDA_CHAIN_BLOCK / (int)c->lanes);
-        put(all,
-            "    for (index row = (blockIdx.x * (index)%d + threadIdx.x) / %d; row < (index)%lldull; row += step) {\n",
-            SG_CUDA_CHAIN_BLOCK, (int)c->lanes, (long long)(c->count / c->row));
-        put(all, "        for (index p = lane; p < (index)%lldull; p += %d)\n", (long long)(c->row / c->pack),
-            (int)c->lanes);
-        put(all, "            part(sg_width<%d>(), row * (index)%lldull + p * %d);\n%s    }\n", (int)c->pack,
-            (long long)c->row, (int)c->pack, w->ends.at);
+    if (c->sum.length > 0) {
+        (c->sum.inner > 1 ? put_columns : put_rows)(c, w->ends.at, all);
         return;
     }
     put(all, "    const index thread = blockIdx.x * (index)blockDim.x + threadIdx.x, all = gridDim.x * "
@@ -626,12 +652,11 @@ static void find_space(writer *w)
     w->space = spec->out_shape[0];
     for (int32_t j = 0; body && j < sg_result_count(body); j++) {
         const sg_node *node = sg_node_of(sg_result_value(body, j));
-        if (node->op != &sg_op_sum)
+        if (!is_sum(node->op))
             continue;
         w->space = *sg_shape_of(sg_value_at(body, node->in[0]));
-        int64_t rows = sg_shape_count(&spec->out_shape[j]);
-        w->chain->row = rows ? sg_shape_count(&w->space) / rows : 0;
-        w->chain->lanes = w->chain->row <= WARP_ROW ? WARP : SG_CUDA_CHAIN_BLOCK;
+        sg_fuse_sum_form(node, &w->space, &spec->out_shape[j], &w->chain->sum);
+        w->chain->lanes = w->chain->sum.inner > 1 || w->chain->sum.length <= WARP_ROW ? WARP : SG_CUDA_CHAIN_BLOCK;
     }
     w->chain->count = sg_shape_count(&w->space);
 }
@@ -646,10 +671,11 @@ static int32_t pack_of(const sg_kernel_spec *spec, const sg_cuda_chain *c, int64
         pack = spec->in_dtype[k] == SG_BF16 ? PACK_LOW : pack;
     for (int32_t j = 0; j < spec->n_out; j++)
         pack = spec->out_dtype[j] == SG_BF16 ? PACK_LOW : pack;
-    while (pack > 1 && ((int64_t)pack * n > PACK_REGISTERS ||
-                        (c->row ? c->row % pack || c->row / pack < c->lanes : c->count / pack < threads)))
+    while (pack > 1 &&
+           ((int64_t)pack * n > PACK_REGISTERS ||
+            (c->sum.length ? c->sum.length % pack || c->sum.length / pack < c->lanes : c->count / pack < threads)))
         pack /= 2;
-    return pack;
+    return c->sum.inner > 1 ? 1 : pack;
 }
 
 sg_status sg_cuda_chain_write(sg_cuda_chain *chain, const sg_kernel_spec *spec, int64_t threads, sg_error *err)

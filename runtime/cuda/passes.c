@@ -9,12 +9,17 @@
 #define LARGE_UPDATE ((int64_t)1 << 19)
 /* Non-zeros a row of a sparse layer from which its gradient is made apart: its kernel then shares a row among threads. */
 enum { LONG_ROW = 16 };
-enum { SHORT_SUM = 4096, LONGEST_SUM = 1 << 15, MANY_ROWS = 256 };
+enum { SHORT_SUM = 4096, LONGEST_SUM = 1 << 15, MANY_ROWS = 256, LONGEST_COLUMN = 64 };
 
-/* A warp or a block adds up a row: rows are to be short, or many. */
-static bool short_sums(int64_t rows, int64_t length)
+/* A warp or a block adds up a row, which is to be short, or one of many; eight threads a column of a few elements. */
+static bool short_sums(const sg_node *node, const sg_sum_form *f)
 {
-    return length > 0 && (length <= SHORT_SUM || (length <= LONGEST_SUM && rows >= MANY_ROWS));
+    (void)node;
+    if (f->length < 1)
+        return false;
+    if (f->inner > 1)
+        return f->length <= LONGEST_COLUMN;
+    return f->length <= SHORT_SUM || (f->length <= LONGEST_SUM && f->outer >= MANY_ROWS);
 }
 
 static sg_status chains(sg_graph *from, sg_graph *to, sg_error *err)
