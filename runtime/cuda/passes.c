@@ -1,15 +1,45 @@
 /* passes.c - the rewrites between lowering and scheduling. */
+#include "ops/ops.h"
 #include "runtime/cuda/adam_group_internal.h"
 #include "runtime/cuda/chain_internal.h"
 #include "runtime/cuda/product_internal.h"
 #include "runtime/fuse_internal.h"
 #include "runtime/updates_internal.h"
 
+extern const sg_op sg_op_matmul;
+enum { TRANS_A, TRANS_B };
+
 /* Elements of a parameter whose update has a launch of its own. */
 #define LARGE_UPDATE ((int64_t)1 << 19)
 /* Non-zeros a row of a sparse layer from which its gradient is made apart: its kernel then shares a row among threads. */
 enum { LONG_ROW = 16 };
 enum { SHORT_SUM = 4096, LONGEST_SUM = 1 << 15, MANY_ROWS = 256, LONGEST_COLUMN = 64 };
+
+/* Products with one column, H v: each element of a row of H is multiplied once and added up, which a chain does in less time
+ * than a product. */
+static bool as_sum(void *user, sg_graph *to, sg_graph *from, const sg_node *node, const sg_value *in, sg_value *out)
+{
+    (void)user, (void)to, (void)from;
+    if (node->op != &sg_op_matmul || node->attr[TRANS_A].i || sg_dtype_of(in[0]) != SG_F32 ||
+        sg_dtype_of(in[1]) != SG_F32)
+        return false;
+    bool trans_b = node->attr[TRANS_B].i != 0;
+    sg_shape row = *sg_shape_of(in[1]);
+    int64_t *rows = &row.dim[row.rank - 2], *columns = &row.dim[row.rank - 1];
+    int64_t length = trans_b ? *columns : *rows;
+    if ((trans_b ? *rows : *columns) != 1 || length < 1 || length > SHORT_SUM)
+        return false;
+    *rows = 1;
+    *columns = length;
+    row.name[row.rank - 2] = row.name[row.rank - 1] = NULL;
+    out[0] = sg_sum_axes(sg_mul(in[0], trans_b ? in[1] : sg_reshape(in[1], row)), 1, (int32_t[]){-1}, true);
+    return true;
+}
+
+static sg_status sums(sg_graph *from, sg_graph *to, sg_error *err)
+{
+    return sg_graph_rewrite(from, to, as_sum, NULL, NULL, err);
+}
 
 /* A warp or a block adds up a row, which is to be short, or one of many; eight threads a column of a few elements. */
 static bool short_sums(const sg_node *node, const sg_sum_form *f)
@@ -41,6 +71,6 @@ static sg_status small_updates(sg_graph *from, sg_graph *to, sg_error *err)
 
 sg_status sg_cuda_fuse(sg_graph *from, sg_graph *to, sg_error *err)
 {
-    static const sg_fuse_pass passes[] = {sg_fuse_simplify, chains, sparse_updates, small_updates};
+    static const sg_fuse_pass passes[] = {sg_fuse_simplify, sums, chains, sparse_updates, small_updates};
     return sg_fuse_passes(passes, sizeof passes / sizeof passes[0], from, to, err);
 }
