@@ -32,25 +32,66 @@ template <class T> __global__ void move_pieces(const __grid_constant__ sg_cuda_p
     }
 }
 
+/* Pieces of long runs, a block of one z on a run: no divisions. */
+template <class T> __global__ void move_runs(const __grid_constant__ sg_cuda_pieces all, char *out)
+{
+    const sg_cuda_piece &p = all.piece[blockIdx.y];
+    int64_t size = sizeof(T), run = p.run / size;
+    for (int64_t o = blockIdx.z; o < p.outer; o += gridDim.z) {
+        const T *in = (const T *)p.in + (p.from + o * p.from_step) / size;
+        T *to = (T *)out + (p.to + o * p.to_step) / size;
+        for (int64_t first = (int64_t)blockIdx.x * AT_ONCE * SG_BLOCK + threadIdx.x; first < run;
+             first += AT_ONCE * sg_stride()) {
+            T word[AT_ONCE] = {};
+#pragma unroll
+            for (int k = 0; k < AT_ONCE; k++)
+                if (p.in && first + k * SG_BLOCK < run)
+                    word[k] = in[first + k * SG_BLOCK];
+#pragma unroll
+            for (int k = 0; k < AT_ONCE; k++)
+                if (first + k * SG_BLOCK < run)
+                    to[first + k * SG_BLOCK] = word[k];
+        }
+    }
+}
+
+template <class T> static void move(const sg_cuda_pieces *all, char *out, cudaStream_t stream)
+{
+    enum { LONG_RUN = AT_ONCE * SG_BLOCK / 2, MOST_RUNS = 1 << 15 };
+    int64_t most = 0, longest = 0, outer = 0;
+    for (int32_t i = 0; i < all->count; i++) {
+        const sg_cuda_piece *p = &all->piece[i];
+        most = p->outer * p->run > most ? p->outer * p->run : most;
+        longest = p->run > longest ? p->run : longest;
+        outer = p->outer > outer ? p->outer : outer;
+    }
+    int64_t words = longest / (int64_t)sizeof(T);
+    if (words >= LONG_RUN)
+        SG_CUDA_LAUNCH(move_runs<T>,
+                       dim3(sg_blocks(words, AT_ONCE * SG_BLOCK), (unsigned)all->count,
+                            (unsigned)(outer < MOST_RUNS ? outer : MOST_RUNS)),
+                       SG_BLOCK, stream, *all, out);
+    else
+        SG_CUDA_LAUNCH(move_pieces<T>,
+                       dim3(sg_blocks(most / (int64_t)sizeof(T), AT_ONCE * SG_BLOCK), (unsigned)all->count), SG_BLOCK,
+                       stream, *all, out);
+}
+
 extern "C" void sg_cuda_move(const sg_cuda_pieces *all, void *out, cudaStream_t stream)
 {
     uint64_t bits = (uint64_t)(uintptr_t)out;
-    int64_t most = 0;
     for (int32_t i = 0; i < all->count; i++) {
         const sg_cuda_piece *p = &all->piece[i];
         bits |= (uint64_t)(uintptr_t)p->in | (uint64_t)(p->run | p->from | p->from_step | p->to | p->to_step);
-        most = p->outer * p->run > most ? p->outer * p->run : most;
     }
-    int64_t word = bits % 16 == 0 ? 16 : bits % 4 == 0 ? 4 : bits % 2 == 0 ? 2 : 1;
-    dim3 blocks(sg_blocks(most / word, AT_ONCE * SG_BLOCK), (unsigned)all->count);
-    if (word == 16)
-        SG_CUDA_LAUNCH(move_pieces<uint4>, blocks, SG_BLOCK, stream, *all, (char *)out);
-    else if (word == 4)
-        SG_CUDA_LAUNCH(move_pieces<uint32_t>, blocks, SG_BLOCK, stream, *all, (char *)out);
-    else if (word == 2)
-        SG_CUDA_LAUNCH(move_pieces<uint16_t>, blocks, SG_BLOCK, stream, *all, (char *)out);
+    if (bits % 16 == 0)
+        move<uint4>(all, (char *)out, stream);
+    else if (bits % 4 == 0)
+        move<uint32_t>(all, (char *)out, stream);
+    else if (bits % 2 == 0)
+        move<uint16_t>(all, (char *)out, stream);
     else
-        SG_CUDA_LAUNCH(move_pieces<uint8_t>, blocks, SG_BLOCK, stream, *all, (char *)out);
+        move<uint8_t>(all, (char *)out, stream);
 }
 
 /* ------------------------------------------------------------------------------------------------------ transpose */
