@@ -57,7 +57,7 @@ template <class T> __global__ void move_runs(const __grid_constant__ sg_cuda_pie
 
 template <class T> static void move(const sg_cuda_pieces *all, char *out, cudaStream_t stream)
 {
-    enum { LONG_RUN = AT_ONCE * SG_BLOCK / 2, MOST_RUNS = 1 << 15 };
+    const int64_t long_run = AT_ONCE * SG_BLOCK / 2, most_runs = 1 << 15;
     int64_t most = 0, longest = 0, outer = 0;
     for (int32_t i = 0; i < all->count; i++) {
         const sg_cuda_piece *p = &all->piece[i];
@@ -66,10 +66,10 @@ template <class T> static void move(const sg_cuda_pieces *all, char *out, cudaSt
         outer = p->outer > outer ? p->outer : outer;
     }
     int64_t words = longest / (int64_t)sizeof(T);
-    if (words >= LONG_RUN)
+    if (words >= long_run)
         SG_CUDA_LAUNCH(move_runs<T>,
                        dim3(sg_blocks(words, AT_ONCE * SG_BLOCK), (unsigned)all->count,
-                            (unsigned)(outer < MOST_RUNS ? outer : MOST_RUNS)),
+                            (unsigned)(outer < most_runs ? outer : most_runs)),
                        SG_BLOCK, stream, *all, out);
     else
         SG_CUDA_LAUNCH(move_pieces<T>,
