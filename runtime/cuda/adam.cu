@@ -3,8 +3,7 @@
  *     m <- b1 m + (1 - b1) g          v <- b2 v + (1 - b2) g^2
  *     p <- p - (lr wd p + lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps))
  *
- * The coefficients depend on the device's lr and t: each block computes them in double, rounded once, while its operands are on
- * their way. */
+ * The coefficients depend on the device's lr and t: each block computes them while its operands are on their way. */
 #include "runtime/cuda/adam_internal.h"
 #include "runtime/cuda/csr.cuh"
 
@@ -12,20 +11,31 @@ struct adam_coefficients {
     float beta1, one_beta1, beta2, one_beta2, rate, scale, eps, decay, l2;
 };
 
-/* 1 - beta^t without cancellation at small t; beta = 0 gives exp(-inf) = 0, but at t = 0 the product has no value. */
-__device__ static inline double correction(double beta, double log_beta, double t)
+/* 1 - beta^t without cancellation at small t; beta = 0 gives exp(-inf) = 0, but at t = 0 the product has no value. The exponent is
+ * in double, the rest of it after rounding added by the derivative: a block in double would take longer than its operands do. */
+__device__ static inline float correction(double beta, double log_beta, float t)
 {
-    return beta == 0 ? 1 : -expm1(t * log_beta);
+    double x = t * log_beta;
+    float near = (float)x, power = expm1f(near);
+    return beta == 0 ? 1 : -(power + (float)(x - near) * (1 + power));
 }
 
-/* The two slow ones by threads of two warps. All threads must call it. */
-__device__ static adam_coefficients coefficients(const sg_cuda_adam &a)
+/* The two slow ones, by threads of two warps: begun while operands are on their way, read by all at the end. */
+struct slow_coefficients {
+    float rate, scale;
+};
+
+__device__ static inline void begin(const sg_cuda_adam &a, slow_coefficients *shared)
 {
-    __shared__ float rate, scale;
     if (threadIdx.x == 0)
-        rate = (float)((double)*a.lr / correction(a.beta1, a.log_beta1, *a.t));
+        shared->rate = *a.lr / correction(a.beta1, a.log_beta1, *a.t);
     if (threadIdx.x == SG_WARP)
-        scale = (float)(1 / sqrt(correction(a.beta2, a.log_beta2, *a.t)));
+        shared->scale = 1 / sqrtf(correction(a.beta2, a.log_beta2, *a.t));
+}
+
+/* All threads must call it. */
+__device__ static inline adam_coefficients finish(const sg_cuda_adam &a, const slow_coefficients *shared)
+{
     adam_coefficients c;
     c.beta1 = (float)a.beta1;
     c.one_beta1 = (float)(1 - a.beta1);
@@ -35,8 +45,8 @@ __device__ static adam_coefficients coefficients(const sg_cuda_adam &a)
     c.decay = a.decoupled ? (float)((double)*a.lr * a.decay) : 0;
     c.l2 = a.decoupled ? 0 : (float)a.decay;
     __syncthreads();
-    c.rate = rate;
-    c.scale = scale;
+    c.rate = shared->rate;
+    c.scale = shared->scale;
     return c;
 }
 
@@ -60,6 +70,7 @@ enum { DEPTH = 2, SPAN = 4 * DEPTH * SG_BLOCK }; /* float4 of a thread; elements
 
 __device__ static inline void step_quads(const sg_cuda_adam &a, const sg_cuda_adam_member &x, int64_t first)
 {
+    __shared__ slow_coefficients shared;
     float4 p[DEPTH], g[DEPTH], m[DEPTH], v[DEPTH];
     int64_t quads = x.count / 4;
 #pragma unroll
@@ -72,7 +83,8 @@ __device__ static inline void step_quads(const sg_cuda_adam &a, const sg_cuda_ad
             v[k] = ((const float4 *)x.v)[i];
         }
     }
-    const adam_coefficients c = coefficients(a);
+    begin(a, &shared);
+    const adam_coefficients c = finish(a, &shared);
 #pragma unroll
     for (int k = 0; k < DEPTH; k++) {
         int64_t i = first / 4 + k * SG_BLOCK + threadIdx.x;
@@ -95,7 +107,9 @@ __device__ static inline void step_quads(const sg_cuda_adam &a, const sg_cuda_ad
 
 __device__ static inline void step_singles(const sg_cuda_adam &a, const sg_cuda_adam_member &x, int64_t first)
 {
-    const adam_coefficients c = coefficients(a);
+    __shared__ slow_coefficients shared;
+    begin(a, &shared);
+    const adam_coefficients c = finish(a, &shared);
     for (int64_t i = first + threadIdx.x; i < first + SPAN && i < x.count; i += SG_BLOCK) {
         float p = x.p[i], m = x.m[i], v = x.v[i];
         step(c, x.g[i], &p, &m, &v);
@@ -154,27 +168,30 @@ __device__ static inline void add_quad(float4 *sum, float value, float4 x)
     sum->w += value * x.w;
 }
 
-__global__ void adam_sparse_quads(sg_cuda_adam a, sg_cuda_adam_member x, sg_cuda_csr c, const float *value,
+/* Six blocks a processor: the rows of a layer of a thousand or two then run at once. */
+__global__ void __launch_bounds__(SG_BLOCK, 6) adam_sparse_quads(sg_cuda_adam a, sg_cuda_adam_member x, sg_cuda_csr c, const float *value,
                                   const int32_t *pointers, const int32_t *index, const int32_t *order,
                                   const float *dense)
 {
     int64_t i = sg_first(), across = c.width / 4, line = 0, quad = 0;
     bool inside = i < x.count / 4;
+    int32_t first = 0, end = 0;
+    __shared__ slow_coefficients shared;
     float4 p, m, v, g = {0, 0, 0, 0};
     if (inside) {
-        int32_t begin, end;
         quad = sg_divide(i, across, &line);
-        sg_csr_range(c, pointers, line, quad == 0, &begin, &end);
+        sg_csr_range(c, pointers, line, quad == 0, &first, &end);
         p = ((const float4 *)x.p)[i];
         m = ((const float4 *)x.m)[i];
         v = ((const float4 *)x.v)[i];
-        for (int32_t j = begin; j < end; j++) {
-            sg_csr_term t = sg_csr_at(c, value, index, order, j, quad == 0);
-            if (t.row >= 0)
-                add_quad(&g, t.value, ((const float4 *)dense)[t.row * across + quad]);
-        }
     }
-    const adam_coefficients k = coefficients(a);
+    begin(a, &shared);
+    for (int32_t j = first; j < end; j++) {
+        sg_csr_term t = sg_csr_at(c, value, index, order, j, quad == 0);
+        if (t.row >= 0)
+            add_quad(&g, t.value, ((const float4 *)dense)[t.row * across + quad]);
+    }
+    const adam_coefficients k = finish(a, &shared);
     if (!inside)
         return;
     step_4(k, g, &p, &m, &v);
@@ -186,13 +203,15 @@ __global__ void adam_sparse_quads(sg_cuda_adam a, sg_cuda_adam_member x, sg_cuda
 __global__ void adam_sparse(sg_cuda_adam a, sg_cuda_adam_member x, sg_cuda_csr c, const float *value,
                             const int32_t *pointers, const int32_t *index, const int32_t *order, const float *dense)
 {
-    const adam_coefficients k = coefficients(a);
+    __shared__ slow_coefficients shared;
+    begin(a, &shared);
+    const adam_coefficients k = finish(a, &shared);
     for (int64_t i = sg_first(); i < x.count; i += sg_stride()) {
-        int32_t begin, end;
+        int32_t first, end;
         int64_t line, column = sg_divide(i, c.width, &line);
         float g = 0, p = x.p[i], m = x.m[i], v = x.v[i];
-        sg_csr_range(c, pointers, line, column == 0, &begin, &end);
-        for (int32_t j = begin; j < end; j++) {
+        sg_csr_range(c, pointers, line, column == 0, &first, &end);
+        for (int32_t j = first; j < end; j++) {
             sg_csr_term t = sg_csr_at(c, value, index, order, j, column == 0);
             if (t.row >= 0)
                 g += t.value * dense[t.row * c.width + column];
