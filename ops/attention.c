@@ -126,7 +126,8 @@ static sg_status infer(const sg_infer_args *args)
     sg_shape_put(&args->out_shape[SG_ATTENTION_OUT], 3, &args->in_shape[SG_ATTENTION_V], 3);
     args->out_shape[SG_ATTENTION_LSE] = score_shape(args);
     args->out_shape[SG_ATTENTION_LSE].rank = 3;
-    args->out_dtype[SG_ATTENTION_OUT] = args->out_dtype[SG_ATTENTION_LSE] = args->in_dtype[0];
+    args->out_dtype[SG_ATTENTION_OUT] = args->in_dtype[0];
+    args->out_dtype[SG_ATTENTION_LSE] = sg_dtype_statistic(args->in_dtype[0]);
     return SG_OK;
 }
 
@@ -166,9 +167,10 @@ static void decompose(const sg_decompose_args *args)
     const sg_attr *attr = args->node->attr;
     sg_attention_extras extras = find_extras(args);
     sg_value q = heads_outside(args->in[SG_ATTENTION_Q], attr), k = heads_outside(args->in[SG_ATTENTION_K], attr);
-    sg_value scores = sg_mul_scalar(sg_matmul_nt(q, k), attr[SG_ATTENTION_SCALE].f);
+    sg_dtype dtype = sg_dtype_of(args->in[SG_ATTENTION_Q]), exact = sg_dtype_statistic(dtype); /* of softmax */
+    sg_value scores = sg_mul_scalar(sg_cast(sg_matmul_nt(q, k), exact), attr[SG_ATTENTION_SCALE].f);
     if (extras.bias >= 0)
-        scores = sg_add(scores, args->in[extras.bias]);
+        scores = sg_add(scores, sg_cast(args->in[extras.bias], exact));
     if (extras.mask >= 0)
         scores = without(scores, args->in[extras.mask]);
     if (attr[SG_ATTENTION_CAUSAL].i)
@@ -176,8 +178,8 @@ static void decompose(const sg_decompose_args *args)
     sg_value p = sg_softmax(scores, 3);
     if (extras.key >= 0)
         p = drop(p, args->in[extras.key], attr[SG_ATTENTION_DROPOUT].f);
-    args->out[SG_ATTENTION_OUT] =
-        heads_outside(sg_matmul(p, heads_outside(args->in[SG_ATTENTION_V], attr)), attr); /* its own inverse */
+    args->out[SG_ATTENTION_OUT] = heads_outside(
+        sg_matmul(sg_cast(p, dtype), heads_outside(args->in[SG_ATTENTION_V], attr)), attr); /* its own inverse */
     args->out[SG_ATTENTION_LSE] = sg_logsumexp(scores, 3, false);
 }
 
@@ -336,9 +338,10 @@ const sg_op sg_op_attention = {
     .jvp_op = &sg_op_attention_jvp,
 };
 
-/* The logsumexp comes along: a kernel finds the probabilities from it without a maximum and a sum. */
+/* The logsumexp comes along: a kernel finds the probabilities from it without a maximum and a sum. So does the result o: with its
+ * cotangent g, g . o is the sum over keys of P dP. */
 SG_DERIVATIVE_OP(attention_vjp, "reverse derivative of attention", vjp_attrs, attention, vjp_cost,
-                 .hints = 1 << SG_ATTENTION_LSE, .jvp_op = &sg_op_attention_vjp_jvp)
+                 .hints = 1 << SG_ATTENTION_OUT | 1 << SG_ATTENTION_LSE, .jvp_op = &sg_op_attention_vjp_jvp)
 SG_DERIVATIVE_OP(attention_jvp, "forward derivative of attention", jvp_attrs, attention, jvp_cost,
                  .hints = 1 << SG_ATTENTION_LSE)
 SG_DERIVATIVE_OP(attention_vjp_jvp, "forward derivative of the reverse derivative of attention", vjp_jvp_attrs,

@@ -19,5 +19,6 @@ extern const sg_cuda_kernel sg_cuda_top_k_kernels[]; /* top_k.c: top_k, crf_vite
 extern const sg_cuda_kernel sg_cuda_conv_kernels[];  /* conv.c: convolutions and their gradients */
 extern const sg_cuda_kernel sg_cuda_pool_kernels[];  /* pool.c: pooling */
 extern const sg_cuda_kernel sg_cuda_adam_kernels[];  /* adam.c */
+extern const sg_cuda_kernel sg_cuda_attention_kernels[]; /* attention.c: attention and its derivatives */
 
 #endif

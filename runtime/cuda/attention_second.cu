@@ -1,0 +1,44 @@
+/* attention_second.cu - the forward derivative of the reverse derivative of attention. */
+#include "runtime/cuda/attention_launch.cuh"
+
+#ifndef SG_TILE_STATISTICS_SECOND
+#define SG_TILE_STATISTICS_SECOND 4, 1, 32, true
+#define SG_TILE_QUERIES_SECOND 4, 1, 32, true
+#define SG_TILE_KEYS_SECOND 4, 1, 32, false
+#endif
+
+template <class S, bool DROP>
+static void statistics(const sg_cuda_attention *a, const sg_cuda_attention_operands *x, cudaStream_t stream)
+{
+    SG_LAUNCH_SHARED((attention_statistics<S, true, DROP>), sg_attention_blocks<S>(*a, (int)sg_padded_queries(*a)),
+                     S::THREADS, (sg_statistics_memory<S, true>::BYTES), stream, *a, *x);
+}
+
+template <class S, bool DROP>
+static void queries(const sg_cuda_attention *a, const sg_cuda_attention_operands *x, cudaStream_t stream)
+{
+    SG_LAUNCH_SHARED((attention_queries<S, true, DROP>), sg_attention_blocks<S>(*a, a->queries), S::THREADS,
+                     (sg_query_memory<S, true>::BYTES), stream, *a, *x);
+}
+
+template <class S, bool DROP>
+static void keys(const sg_cuda_attention *a, const sg_cuda_attention_operands *x, cudaStream_t stream)
+{
+    SG_LAUNCH_SHARED((attention_keys<S, true, DROP>), sg_attention_blocks<S>(*a, a->keys), S::THREADS,
+                     (sg_key_memory<S, true>::BYTES), stream, *a, *x);
+}
+
+typedef sg_tiling<sg_bf16_bits, 64, SG_TILE_STATISTICS_SECOND> statistics_narrow;
+typedef sg_tiling<sg_bf16_bits, 64, SG_TILE_QUERIES_SECOND> queries_narrow;
+typedef sg_tiling<sg_bf16_bits, 64, SG_TILE_KEYS_SECOND> keys_narrow;
+typedef sg_tiling<sg_bf16_bits, 128, 4, 1, 16, false> wide;
+
+extern "C" void sg_cuda_attention_vjp_jvp(const sg_cuda_attention *a, const sg_cuda_attention_operands *x,
+                                          cudaStream_t stream)
+{
+    SG_ATTENTION_CHOOSE(a, statistics, statistics_narrow, wide, a, x, stream);
+    if (x->dq)
+        SG_ATTENTION_CHOOSE(a, queries, queries_narrow, wide, a, x, stream);
+    if (x->dk || x->dv)
+        SG_ATTENTION_CHOOSE(a, keys, keys_narrow, wide, a, x, stream);
+}
