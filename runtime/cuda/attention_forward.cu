@@ -2,8 +2,8 @@
 #include "runtime/cuda/attention_launch.cuh"
 
 #ifndef SG_TILE_FORWARD
-#define SG_TILE_FORWARD 4, 2, 64, true
-#define SG_TILE_JVP 4, 1, 32, true
+#define SG_TILE_FORWARD 4, 1, 64, true, 3
+#define SG_TILE_JVP 4, 1, 64, true, 2
 #endif
 
 template <class S, bool DROP>

@@ -31,10 +31,9 @@ __device__ static inline float sg_row_max(float x)
 /* m need not be the largest score, only near it: it stays while no score of the warp exceeds it by this. */
 #define SG_SLACK 8.0f
 
-/* The scores become 2^(factor s - m). True if m, kept in `most`, has grown: then older sums are to be multiplied by `shrink`, which
- * is 1 otherwise. */
+/* True if m, kept in `most`, grows with these scores: then older sums are to be multiplied by `shrink`, which is 1 otherwise. */
 template <class S>
-__device__ static inline bool sg_grow(sg_scores<S> &s, float factor, sg_row_numbers<S> &most, sg_row_numbers<S> &shrink)
+__device__ static inline bool sg_grow(const sg_scores<S> &s, float factor, sg_row_numbers<S> &most, sg_row_numbers<S> &shrink)
 {
     bool grows = false;
     sg_row_numbers<S> tops;
@@ -51,17 +50,23 @@ __device__ static inline bool sg_grow(sg_scores<S> &s, float factor, sg_row_numb
             shrink.at[t][half] = 1;
             grows |= top > most.at[t][half] + SG_SLACK;
         }
-    grows = __any_sync(0xffffffffu, grows);
-    if (grows) {
+    if (!__any_sync(0xffffffffu, grows))
+        return false;
 #pragma unroll
-        for (int t = 0; t < S::TILES; t++)
+    for (int t = 0; t < S::TILES; t++)
 #pragma unroll
-            for (int half = 0; half < 2; half++) {
-                const float old = most.at[t][half], top = fmaxf(old, tops.at[t][half]);
-                shrink.at[t][half] = sg_exp2(old - (top == -INFINITY ? 0 : top));
-                most.at[t][half] = top;
-            }
-    }
+        for (int half = 0; half < 2; half++) {
+            const float old = most.at[t][half], top = fmaxf(old, tops.at[t][half]);
+            shrink.at[t][half] = sg_exp2(old - (top == -INFINITY ? 0 : top));
+            most.at[t][half] = top;
+        }
+    return true;
+}
+
+/* The scores become 2^(factor s - m). */
+template <class S>
+__device__ static inline void sg_raise(sg_scores<S> &s, float factor, const sg_row_numbers<S> &most)
+{
 #pragma unroll
     for (int t = 0; t < S::TILES; t++)
 #pragma unroll
@@ -73,7 +78,6 @@ __device__ static inline bool sg_grow(sg_scores<S> &s, float factor, sg_row_numb
                 s.at[t][n][2 * half + 1] = sg_exp2(fmaf(s.at[t][n][2 * half + 1], factor, -shift));
             }
         }
-    return grows;
 }
 
 template <class S> __device__ static inline void sg_shrink(sg_sums<S> &sums, const sg_row_numbers<S> &by)
@@ -148,10 +152,13 @@ template <class S, class F> __device__ static inline void sg_each_row(int first,
 /* ------------------------------------------------------------------------------------------------------- attention */
 
 template <class S> struct sg_forward_memory {
-    static constexpr int Q = 0, K = S::OWN_BYTES, V = K + 2 * S::SWEPT_BYTES, EXCHANGE = V + 2 * S::SWEPT_BYTES,
+    static constexpr int Q = 0, K = S::OWN_BYTES, V = K + 3 * S::SWEPT_BYTES, EXCHANGE = V + 2 * S::SWEPT_BYTES,
                          BYTES = EXCHANGE + S::EXCHANGE_BYTES;
+
+    __device__ static int k(int tile) { return K + tile % 3 * S::SWEPT_BYTES; } /* the tile, the next and the one after */
 };
 
+/* The scores of the next tile are computed before the softmax of this one, so that the tensor cores have work meanwhile. */
 template <class S, bool DROP>
 __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
     attention_forward(const sg_cuda_attention a, const sg_cuda_attention_operands x)
@@ -159,35 +166,51 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
     typedef typename S::T T;
     typedef sg_forward_memory<S> M;
     const sg_attention_place p = sg_place_of<S>(a, a.queries);
-    const sg_rows_of<T> rq = sg_head_rows<T>(x.q, a.q, p.b, p.h, a.queries, a.depth),
-                        rk = sg_head_rows<T>(x.k, a.k, p.b, p.h, a.keys, a.depth),
-                        rv = sg_head_rows<T>(x.v, a.v, p.b, p.h, a.keys, a.width);
-    sg_own<S> q = {M::Q, true};
+    const sg_rows_of<T> rq = sg_head_rows<T>(x.q, NULL, a.q, p.b, p.h, a.queries, a.depth),
+                        rk = sg_head_rows<T>(x.k, NULL, a.k, p.b, p.h, a.keys, a.depth),
+                        rv = sg_head_rows<T>(x.v, NULL, a.v, p.b, p.h, a.keys, a.width);
+    const int tiles = sg_key_tiles<S>(a, p.first);
+    sg_own<S> q = {M::Q};
     sg_sums<S> out;
+    sg_scores<S> s;
     sg_row_numbers<S> most, sum, shrink;
     sg_clear(out);
+    sg_clear(s);
     sg_fill(most, -INFINITY);
     sg_fill(sum, 0);
     sg_fetch<S, S::ROWS>(M::Q, rq, p.first);
+    sg_fetch<S, S::COLUMNS>(M::K, rk, 0);
     sg_sweep(
-        0, sg_key_tiles<S>(a, p.first),
+        0, tiles,
         [&](int tile, int stage) {
-            sg_fetch<S, S::COLUMNS>(M::K + stage * S::SWEPT_BYTES, rk, tile * S::COLUMNS);
             sg_fetch<S, S::COLUMNS>(M::V + stage * S::SWEPT_BYTES, rv, tile * S::COLUMNS);
+            if (tile + 1 < tiles)
+                sg_fetch<S, S::COLUMNS>(M::k(tile + 1), rk, (tile + 1) * S::COLUMNS);
         },
         [&](int tile, int stage) {
-            if (tile == 0)
+            if (tile == 0) {
                 sg_keep(q);
-            sg_scores<S> s;
-            sg_clear(s);
-            sg_dot(s, q, M::K + stage * S::SWEPT_BYTES, true);
+                sg_dot(s, q, M::K);
+            }
             const float factor = sg_finish_scores<S, false>(s, a, x, p, tile * S::COLUMNS);
             if (sg_grow(s, factor, most, shrink))
                 sg_shrink(out, shrink);
-            sg_add_row(sum, shrink, s);
-            if (DROP && a.dropout)
-                sg_drop(s, sg_draw_kept<S, false>(a, x, p, tile * S::COLUMNS), 1);
-            sg_add_product(out, s, M::V + stage * S::SWEPT_BYTES, true, M::EXCHANGE);
+            sg_scores<S> next;
+            const auto rest = [&]() {
+                sg_raise(s, factor, most);
+                sg_add_row(sum, shrink, s);
+                if (DROP && a.dropout)
+                    sg_drop(s, sg_draw_kept<S, false>(a, x, p, tile * S::COLUMNS), 1);
+                sg_add_product(out, s, M::V + stage * S::SWEPT_BYTES, M::EXCHANGE);
+            };
+            if (tile + 1 < tiles) {
+                sg_clear(next);
+                sg_dot(next, q, M::k(tile + 1));
+                rest();
+                s = next;
+            } else {
+                rest();
+            }
         });
     float over[S::TILES][2];
 #pragma unroll
@@ -221,13 +244,13 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
     typedef typename S::T T;
     typedef sg_jvp_memory<S> M;
     const sg_attention_place p = sg_place_of<S>(a, a.queries);
-    const sg_rows_of<T> rq = sg_head_rows<T>(x.q, a.q, p.b, p.h, a.queries, a.depth),
-                        rtq = sg_head_rows<T>(x.tq, a.q, p.b, p.h, a.queries, a.depth),
-                        rk = sg_head_rows<T>(x.k, a.k, p.b, p.h, a.keys, a.depth),
-                        rtk = sg_head_rows<T>(x.tk, a.k, p.b, p.h, a.keys, a.depth),
-                        rv = sg_head_rows<T>(x.v, a.v, p.b, p.h, a.keys, a.width),
-                        rtv = sg_head_rows<T>(x.tv, a.v, p.b, p.h, a.keys, a.width);
-    sg_own<S> q = {M::Q, true}, tq = {M::TQ, x.tq != NULL};
+    const sg_rows_of<T> rq = sg_head_rows<T>(x.q, NULL, a.q, p.b, p.h, a.queries, a.depth),
+                        rtq = sg_head_rows<T>(x.tq, x.q, a.q, p.b, p.h, a.queries, a.depth),
+                        rk = sg_head_rows<T>(x.k, NULL, a.k, p.b, p.h, a.keys, a.depth),
+                        rtk = sg_head_rows<T>(x.tk, x.q, a.k, p.b, p.h, a.keys, a.depth),
+                        rv = sg_head_rows<T>(x.v, NULL, a.v, p.b, p.h, a.keys, a.width),
+                        rtv = sg_head_rows<T>(x.tv, x.q, a.v, p.b, p.h, a.keys, a.width);
+    sg_own<S> q = {M::Q}, tq = {M::TQ};
     sg_sums<S> out, change;
     sg_row_numbers<S> most, sum, c, shrink;
     sg_clear(out);
@@ -254,15 +277,16 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
             sg_scores<S> s, ts;
             sg_clear(s);
             sg_clear(ts);
-            sg_dot(s, q, M::K + swept, true);
-            sg_dot(ts, tq, M::K + swept, true);
-            sg_dot(ts, q, M::TK + swept, x.tk != NULL);
+            sg_dot(s, q, M::K + swept);
             const float factor = sg_finish_scores<S, false>(s, a, x, p, column);
-            sg_multiply(ts, sg_finish_tangents<S, false>(ts, a, x, p, column));
             if (sg_grow(s, factor, most, shrink)) {
                 sg_shrink(out, shrink);
                 sg_shrink(change, shrink);
             }
+            sg_raise(s, factor, most);
+            sg_dot(ts, tq, M::K + swept);
+            sg_dot(ts, q, M::TK + swept);
+            sg_multiply(ts, sg_finish_tangents<S, false>(ts, a, x, p, column));
             sg_add_row(sum, shrink, s);
             sg_add_row(c, shrink, s, ts);
             if (DROP && a.dropout)
@@ -274,9 +298,9 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
 #pragma unroll
                     for (int e = 0; e < 4; e++)
                         ts.at[t][n][e] *= s.at[t][n][e];
-            sg_add_product(out, s, M::V + swept, true, M::EXCHANGE);
-            sg_add_product(change, ts, M::V + swept, true, M::EXCHANGE);
-            sg_add_product(change, s, M::TV + swept, x.tv != NULL, M::EXCHANGE);
+            sg_add_product(out, s, M::V + swept, M::EXCHANGE);
+            sg_add_product(change, ts, M::V + swept, M::EXCHANGE);
+            sg_add_product(change, s, M::TV + swept, M::EXCHANGE);
         });
     float over[S::TILES][2];
 #pragma unroll

@@ -20,27 +20,25 @@ __device__ static inline float *sg_plane(const sg_cuda_attention &a, const sg_cu
 
 /* ------------------------------------------------------------------------------------------------- numbers of queries */
 
-/* Where the logsumexp can be trusted to give the probabilities and o is at hand, they take no sweep: eight lanes a query. */
-template <class T>
-__global__ void attention_rows(const sg_cuda_attention a, const sg_cuda_attention_operands x)
-{
-    const int64_t padded = sg_padded_queries(a), row = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / 8;
-    const int head = (int)(row / padded), query = (int)(row % padded), b = head / a.heads, h = head % a.heads;
-    const int64_t at = b * a.out.batch + h * a.out.head + query * a.out.row, number = (int64_t)head * a.queries + query;
-    float d = 0, lse = -INFINITY;
-    if (query < a.queries) {
-        lse = x.lse[number];
-        for (int c = threadIdx.x % 8; x.g && c < a.width; c += 8)
-            d = fmaf(sg_as_float(((const T *)x.g)[at + c]), sg_as_float(((const T *)x.o)[at + c]), d);
+/* The operands of a head. */
+template <class T> struct sg_head {
+    sg_rows_of<T> q, g, k, v, tq, tg, tk, tv;
+
+    __device__ sg_head(const sg_cuda_attention &a, const sg_cuda_attention_operands &x, const sg_attention_place &p,
+                       bool second)
+    {
+        q = sg_head_rows<T>(x.q, NULL, a.q, p.b, p.h, a.queries, a.depth);
+        g = sg_head_rows<T>(x.g, x.q, a.out, p.b, p.h, a.queries, a.width);
+        k = sg_head_rows<T>(x.k, NULL, a.k, p.b, p.h, a.keys, a.depth);
+        v = sg_head_rows<T>(x.v, NULL, a.v, p.b, p.h, a.keys, a.width);
+        if (second) {
+            tq = sg_head_rows<T>(x.tq, x.q, a.q, p.b, p.h, a.queries, a.depth);
+            tg = sg_head_rows<T>(x.tg, x.q, a.out, p.b, p.h, a.queries, a.width);
+            tk = sg_head_rows<T>(x.tk, x.q, a.k, p.b, p.h, a.keys, a.depth);
+            tv = sg_head_rows<T>(x.tv, x.q, a.v, p.b, p.h, a.keys, a.width);
+        }
     }
-    for (int mask = 1; mask < 8; mask *= 2)
-        d += __shfl_xor_sync(0xffffffffu, d, mask);
-    if (threadIdx.x % 8)
-        return;
-    sg_plane(a, x, SG_ATTENTION_SHIFT, head)[query] = lse == -INFINITY ? INFINITY : lse * SG_LOG2_E;
-    sg_plane(a, x, SG_ATTENTION_OVER, head)[query] = 1;
-    sg_plane(a, x, SG_ATTENTION_D, head)[query] = query < a.queries && x.g_lse ? d - x.g_lse[number] : d;
-}
+};
 
 template <class S, bool SECOND> struct sg_statistics_memory {
     static constexpr int Q = 0, G = S::OWN_BYTES, TQ = 2 * S::OWN_BYTES, TG = 3 * S::OWN_BYTES,
@@ -56,49 +54,49 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
     typedef typename S::T T;
     typedef sg_statistics_memory<S, SECOND> M;
     const sg_attention_place p = sg_place_of<S>(a, (int)sg_padded_queries(a));
-    const sg_rows_of<T> rq = sg_head_rows<T>(x.q, a.q, p.b, p.h, a.queries, a.depth),
-                        rg = sg_head_rows<T>(x.g, a.out, p.b, p.h, a.queries, a.width),
-                        rk = sg_head_rows<T>(x.k, a.k, p.b, p.h, a.keys, a.depth),
-                        rv = sg_head_rows<T>(x.v, a.v, p.b, p.h, a.keys, a.width),
-                        rtq = sg_head_rows<T>(SECOND ? x.tq : NULL, a.q, p.b, p.h, a.queries, a.depth),
-                        rtg = sg_head_rows<T>(SECOND ? x.tg : NULL, a.out, p.b, p.h, a.queries, a.width),
-                        rtk = sg_head_rows<T>(SECOND ? x.tk : NULL, a.k, p.b, p.h, a.keys, a.depth),
-                        rtv = sg_head_rows<T>(SECOND ? x.tv : NULL, a.v, p.b, p.h, a.keys, a.width);
-    sg_own<S> q = {M::Q, true}, g = {M::G, x.g != NULL}, tq = {M::TQ, rtq.at != NULL}, tg = {M::TG, rtg.at != NULL};
+    const sg_head<T> r(a, x, p, SECOND);
+    sg_own<S> q = {M::Q}, g = {M::G}, tq = {M::TQ}, tg = {M::TG};
     sg_row_numbers<S> most, sum, d, c, td, shrink;
     sg_fill(most, -INFINITY);
     sg_fill(sum, 0);
     sg_fill(d, 0);
     sg_fill(c, 0);
     sg_fill(td, 0);
-    sg_fetch<S, S::ROWS>(M::Q, rq, p.first);
-    sg_fetch<S, S::ROWS>(M::G, rg, p.first);
-    sg_fetch<S, S::ROWS>(M::TQ, rtq, p.first);
-    sg_fetch<S, S::ROWS>(M::TG, rtg, p.first);
+    sg_fetch<S, S::ROWS>(M::Q, r.q, p.first);
+    sg_fetch<S, S::ROWS>(M::G, r.g, p.first);
+    if (SECOND) {
+        sg_fetch<S, S::ROWS>(M::TQ, r.tq, p.first);
+        sg_fetch<S, S::ROWS>(M::TG, r.tg, p.first);
+    }
     sg_sweep(
         0, sg_key_tiles<S>(a, p.first),
         [&](int tile, int stage) {
             const int to = stage * S::SWEPT_BYTES;
-            sg_fetch<S, S::COLUMNS>(M::K + to, rk, tile * S::COLUMNS);
-            sg_fetch<S, S::COLUMNS>(M::V + to, rv, tile * S::COLUMNS);
-            sg_fetch<S, S::COLUMNS>(M::TK + to, rtk, tile * S::COLUMNS);
-            sg_fetch<S, S::COLUMNS>(M::TV + to, rtv, tile * S::COLUMNS);
+            sg_fetch<S, S::COLUMNS>(M::K + to, r.k, tile * S::COLUMNS);
+            sg_fetch<S, S::COLUMNS>(M::V + to, r.v, tile * S::COLUMNS);
+            if (SECOND) {
+                sg_fetch<S, S::COLUMNS>(M::TK + to, r.tk, tile * S::COLUMNS);
+                sg_fetch<S, S::COLUMNS>(M::TV + to, r.tv, tile * S::COLUMNS);
+            }
         },
         [&](int tile, int stage) {
             const int swept = stage * S::SWEPT_BYTES, column = tile * S::COLUMNS;
             if (tile == 0) {
                 sg_keep(q);
                 sg_keep(g);
-                sg_keep(tq);
-                sg_keep(tg);
+                if (SECOND) {
+                    sg_keep(tq);
+                    sg_keep(tg);
+                }
             }
             sg_scores<S> s, dp;
             sg_clear(s);
             sg_clear(dp);
-            sg_dot(s, q, M::K + swept, true);
-            sg_dot(dp, g, M::V + swept, true);
+            sg_dot(s, q, M::K + swept);
             const float factor = sg_finish_scores<S, false>(s, a, x, p, column);
             sg_grow(s, factor, most, shrink);
+            sg_raise(s, factor, most);
+            sg_dot(dp, g, M::V + swept);
             sg_add_row(sum, shrink, s);
             sg_kept<S> kept;
             if (DROP && a.dropout) {
@@ -110,10 +108,10 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
                 sg_scores<S> ts, tdp;
                 sg_clear(ts);
                 sg_clear(tdp);
-                sg_dot(ts, tq, M::K + swept, true);
-                sg_dot(ts, q, M::TK + swept, rtk.at != NULL);
-                sg_dot(tdp, tg, M::V + swept, true);
-                sg_dot(tdp, g, M::TV + swept, rtv.at != NULL);
+                sg_dot(ts, tq, M::K + swept);
+                sg_dot(ts, q, M::TK + swept);
+                sg_dot(tdp, tg, M::V + swept);
+                sg_dot(tdp, g, M::TV + swept);
                 sg_multiply(ts, sg_finish_tangents<S, false>(ts, a, x, p, column));
                 if (DROP && a.dropout)
                     sg_drop(tdp, kept, a.kept);
@@ -162,44 +160,75 @@ struct sg_row_parts {
     float shift, over, d, c, td;
 };
 
-/* s, dp and, at second order, ts, tdp become P M, dS, tP M, tdS; m is the factor of dropout, the others those of scores and
- * their tangents. */
-template <bool SECOND>
-__device__ static inline void sg_reverse_element(const sg_row_parts &r, float factor, float t_factor, float m, float *s,
-                                                 float *dp, float *ts, float *tdp)
+/* f(t, n, e) for each element of a tile. */
+template <class S, class F> __device__ static inline void sg_each_place(const F &f)
 {
-    const float p = r.over * sg_exp2(fmaf(*s, factor, -r.shift)), pull = fmaf(m, *dp, -r.d);
-    *s = m * p;
-    *dp = p * pull;
-    if (SECOND) {
-        const float tp = p * fmaf(*ts, t_factor, -r.c);
-        *ts = m * tp;
-        *tdp = fmaf(tp, pull, p * fmaf(m, *tdp, -r.td));
-    }
-}
-
-template <class S, bool SECOND, bool KEYS_OWN, bool DROP, class Parts>
-__device__ static inline void sg_reverse_elements(const sg_cuda_attention &a, const sg_cuda_attention_operands &x,
-                                                  const sg_attention_place &p, int column, const Parts &parts,
-                                                  sg_scores<S> &s, sg_scores<S> &dp, sg_scores<S> &ts,
-                                                  sg_scores<S> &tdp)
-{
-    const float factor = sg_finish_scores<S, KEYS_OWN>(s, a, x, p, column);
-    const float t_factor = SECOND ? sg_finish_tangents<S, KEYS_OWN>(ts, a, x, p, column) : 0;
-    sg_kept<S> kept;
-    if (DROP && a.dropout)
-        kept = sg_draw_kept<S, KEYS_OWN>(a, x, p, column);
 #pragma unroll
     for (int t = 0; t < S::TILES; t++)
 #pragma unroll
         for (int n = 0; n < S::ACROSS; n++)
 #pragma unroll
-            for (int e = 0; e < 4; e++) {
-                const float m = DROP && a.dropout ? (sg_is_kept<S>(kept, t, n, e) ? a.kept : 0) : 1;
-                sg_reverse_element<SECOND>(parts(t, n, e), factor, t_factor, m, &s.at[t][n][e], &dp.at[t][n][e], &ts.at[t][n][e],
-                                           &tdp.at[t][n][e]);
-            }
+            for (int e = 0; e < 4; e++)
+                f(t, n, e);
 }
+
+/* What happens to a tile of scores between its products, one element at a time. Each step depends on the products named only, so
+ * that it and the next product can go on side by side. */
+template <class S, bool DROP, class Parts> struct sg_reverse {
+    const Parts &parts;
+    const sg_kept<S> &kept;
+    bool drops;
+    float factor;
+
+    __device__ float drop(int t, int n, int e) const
+    {
+        return DROP && drops ? (sg_is_kept<S>(kept, t, n, e) ? factor : 0) : 1;
+    }
+    /* s becomes P */
+    __device__ void probabilities(sg_scores<S> &s, float scale) const
+    {
+        sg_each_place<S>([&](int t, int n, int e) {
+            const sg_row_parts r = parts(t, n, e);
+            s.at[t][n][e] = r.over * sg_exp2(fmaf(s.at[t][n][e], scale, -r.shift));
+        });
+    }
+    /* ts becomes tP */
+    __device__ void tangents(const sg_scores<S> &p, sg_scores<S> &ts, float scale) const
+    {
+        sg_each_place<S>([&](int t, int n, int e) {
+            ts.at[t][n][e] = p.at[t][n][e] * fmaf(ts.at[t][n][e], scale, -parts(t, n, e).c);
+        });
+    }
+    /* dP becomes M dP - d, tdP becomes M tdP - td */
+    __device__ void pulls(sg_scores<S> &dp) const
+    {
+        sg_each_place<S>([&](int t, int n, int e) {
+            dp.at[t][n][e] = fmaf(drop(t, n, e), dp.at[t][n][e], -parts(t, n, e).d);
+        });
+    }
+    __device__ void pull_tangents(sg_scores<S> &tdp) const
+    {
+        sg_each_place<S>([&](int t, int n, int e) {
+            tdp.at[t][n][e] = fmaf(drop(t, n, e), tdp.at[t][n][e], -parts(t, n, e).td);
+        });
+    }
+    /* tdP becomes tdS, dP becomes dS */
+    __device__ static void pull(const sg_scores<S> &p, const sg_scores<S> &tp, sg_scores<S> &dp, sg_scores<S> &tdp,
+                                bool second)
+    {
+        sg_each_place<S>([&](int t, int n, int e) {
+            if (second)
+                tdp.at[t][n][e] = fmaf(tp.at[t][n][e], dp.at[t][n][e], p.at[t][n][e] * tdp.at[t][n][e]);
+            dp.at[t][n][e] *= p.at[t][n][e];
+        });
+    }
+    /* P becomes P M, tP becomes tP M */
+    __device__ void dropped(sg_scores<S> &p) const
+    {
+        if (DROP && drops)
+            sg_each_place<S>([&](int t, int n, int e) { p.at[t][n][e] *= drop(t, n, e); });
+    }
+};
 
 /* ---------------------------------------------------------------------------------------------- dq, sweeping the keys */
 
@@ -217,15 +246,8 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
     typedef typename S::T T;
     typedef sg_query_memory<S, SECOND> M;
     const sg_attention_place p = sg_place_of<S>(a, a.queries);
-    const sg_rows_of<T> rq = sg_head_rows<T>(x.q, a.q, p.b, p.h, a.queries, a.depth),
-                        rg = sg_head_rows<T>(x.g, a.out, p.b, p.h, a.queries, a.width),
-                        rk = sg_head_rows<T>(x.k, a.k, p.b, p.h, a.keys, a.depth),
-                        rv = sg_head_rows<T>(x.v, a.v, p.b, p.h, a.keys, a.width),
-                        rtq = sg_head_rows<T>(SECOND ? x.tq : NULL, a.q, p.b, p.h, a.queries, a.depth),
-                        rtg = sg_head_rows<T>(SECOND ? x.tg : NULL, a.out, p.b, p.h, a.queries, a.width),
-                        rtk = sg_head_rows<T>(SECOND ? x.tk : NULL, a.k, p.b, p.h, a.keys, a.depth),
-                        rtv = sg_head_rows<T>(SECOND ? x.tv : NULL, a.v, p.b, p.h, a.keys, a.width);
-    sg_own<S> q = {M::Q, true}, g = {M::G, x.g != NULL}, tq = {M::TQ, rtq.at != NULL}, tg = {M::TG, rtg.at != NULL};
+    const sg_head<T> r(a, x, p, SECOND);
+    sg_own<S> q = {M::Q}, g = {M::G}, tq = {M::TQ}, tg = {M::TG};
     sg_sums<S> dq;
     sg_clear(dq);
     sg_row_parts rows[S::TILES][2];
@@ -238,46 +260,64 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
             rows[t][half].td = sg_plane(a, x, SG_ATTENTION_TD, p.head)[row];
         }
     });
-    sg_fetch<S, S::ROWS>(M::Q, rq, p.first);
-    sg_fetch<S, S::ROWS>(M::G, rg, p.first);
-    sg_fetch<S, S::ROWS>(M::TQ, rtq, p.first);
-    sg_fetch<S, S::ROWS>(M::TG, rtg, p.first);
+    sg_fetch<S, S::ROWS>(M::Q, r.q, p.first);
+    sg_fetch<S, S::ROWS>(M::G, r.g, p.first);
+    if (SECOND) {
+        sg_fetch<S, S::ROWS>(M::TQ, r.tq, p.first);
+        sg_fetch<S, S::ROWS>(M::TG, r.tg, p.first);
+    }
     sg_sweep(
         0, sg_key_tiles<S>(a, p.first),
         [&](int tile, int stage) {
             const int to = stage * S::SWEPT_BYTES;
-            sg_fetch<S, S::COLUMNS>(M::K + to, rk, tile * S::COLUMNS);
-            sg_fetch<S, S::COLUMNS>(M::V + to, rv, tile * S::COLUMNS);
-            sg_fetch<S, S::COLUMNS>(M::TK + to, rtk, tile * S::COLUMNS);
-            sg_fetch<S, S::COLUMNS>(M::TV + to, rtv, tile * S::COLUMNS);
+            sg_fetch<S, S::COLUMNS>(M::K + to, r.k, tile * S::COLUMNS);
+            sg_fetch<S, S::COLUMNS>(M::V + to, r.v, tile * S::COLUMNS);
+            if (SECOND) {
+                sg_fetch<S, S::COLUMNS>(M::TK + to, r.tk, tile * S::COLUMNS);
+                sg_fetch<S, S::COLUMNS>(M::TV + to, r.tv, tile * S::COLUMNS);
+            }
         },
         [&](int tile, int stage) {
             const int swept = stage * S::SWEPT_BYTES, column = tile * S::COLUMNS;
             if (tile == 0) {
                 sg_keep(q);
                 sg_keep(g);
-                sg_keep(tq);
-                sg_keep(tg);
+                if (SECOND) {
+                    sg_keep(tq);
+                    sg_keep(tg);
+                }
             }
             sg_scores<S> s, dp, ts, tdp;
+            sg_kept<S> kept;
+            const auto parts = [&](int t, int, int e) -> const sg_row_parts & { return rows[t][e / 2]; };
+            const sg_reverse<S, DROP, decltype(parts)> reverse = {parts, kept, a.dropout, a.kept};
             sg_clear(s);
             sg_clear(dp);
-            sg_dot(s, q, M::K + swept, true);
-            sg_dot(dp, g, M::V + swept, true);
-            if (SECOND) {
+            sg_dot(s, q, M::K + swept);
+            const float factor = sg_finish_scores<S, false>(s, a, x, p, column);
+            if (DROP && a.dropout)
+                kept = sg_draw_kept<S, false>(a, x, p, column);
+            reverse.probabilities(s, factor);
+            sg_dot(dp, g, M::V + swept);
+            if constexpr (SECOND) {
                 sg_clear(ts);
                 sg_clear(tdp);
-                sg_dot(ts, tq, M::K + swept, true);
-                sg_dot(ts, q, M::TK + swept, rtk.at != NULL);
-                sg_dot(tdp, tg, M::V + swept, true);
-                sg_dot(tdp, g, M::TV + swept, rtv.at != NULL);
+                sg_dot(ts, tq, M::K + swept);
+                sg_dot(ts, q, M::TK + swept);
+                const float t_factor = sg_finish_tangents<S, false>(ts, a, x, p, column);
+                reverse.tangents(s, ts, t_factor);
+                reverse.pulls(dp);
+                sg_dot(tdp, tg, M::V + swept);
+                sg_dot(tdp, g, M::TV + swept);
+                reverse.pull_tangents(tdp);
+                reverse.pull(s, ts, dp, tdp, true);
+                sg_add_product(dq, dp, M::TK + swept, M::EXCHANGE);
+                sg_add_product(dq, tdp, M::K + swept, M::EXCHANGE);
+            } else {
+                reverse.pulls(dp);
+                reverse.pull(s, s, dp, dp, false);
+                sg_add_product(dq, dp, M::K + swept, M::EXCHANGE);
             }
-            sg_reverse_elements<S, SECOND, false, DROP>(
-                a, x, p, column, [&](int t, int, int e) -> const sg_row_parts & { return rows[t][e / 2]; }, s, dp, ts,
-                tdp);
-            sg_add_product(dq, SECOND ? tdp : dp, M::K + swept, true, M::EXCHANGE);
-            if (SECOND)
-                sg_add_product(dq, dp, M::TK + swept, rtk.at != NULL, M::EXCHANGE);
         });
     float scale[S::TILES][2];
     for (auto &tile : scale)
@@ -303,8 +343,10 @@ __device__ static inline void sg_fetch_rows(uint32_t to, const sg_cuda_attention
                                             int head, int first)
 {
     constexpr int each = S::COLUMNS / 4, planes = sg_key_memory<S, SECOND>::PLANES;
-    for (int n = threadIdx.x; n < planes * each; n += S::THREADS)
-        sg_copy16(sg_shared_base() + to + 16 * n, sg_plane(a, x, n / each, head) + first + n % each * 4, true);
+#pragma unroll
+    for (int m = 0; m < (planes * each + S::THREADS - 1) / S::THREADS; m++)
+        if (const int n = threadIdx.x + m * S::THREADS; n < planes * each)
+            sg_copy16(sg_shared_base() + to + 16 * n, sg_plane(a, x, n / each, head) + first + n % each * 4, true);
 }
 
 template <class S, bool SECOND, bool DROP>
@@ -314,31 +356,28 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
     typedef typename S::T T;
     typedef sg_key_memory<S, SECOND> M;
     const sg_attention_place p = sg_place_of<S>(a, a.keys);
-    const sg_rows_of<T> rq = sg_head_rows<T>(x.q, a.q, p.b, p.h, a.queries, a.depth),
-                        rg = sg_head_rows<T>(x.g, a.out, p.b, p.h, a.queries, a.width),
-                        rk = sg_head_rows<T>(x.k, a.k, p.b, p.h, a.keys, a.depth),
-                        rv = sg_head_rows<T>(x.v, a.v, p.b, p.h, a.keys, a.width),
-                        rtq = sg_head_rows<T>(SECOND ? x.tq : NULL, a.q, p.b, p.h, a.queries, a.depth),
-                        rtg = sg_head_rows<T>(SECOND ? x.tg : NULL, a.out, p.b, p.h, a.queries, a.width),
-                        rtk = sg_head_rows<T>(SECOND ? x.tk : NULL, a.k, p.b, p.h, a.keys, a.depth),
-                        rtv = sg_head_rows<T>(SECOND ? x.tv : NULL, a.v, p.b, p.h, a.keys, a.width);
-    sg_own<S> k = {M::K, true}, v = {M::V, true}, tk = {M::TK, rtk.at != NULL}, tv = {M::TV, rtv.at != NULL};
+    const sg_head<T> r(a, x, p, SECOND);
+    sg_own<S> k = {M::K}, v = {M::V}, tk = {M::TK}, tv = {M::TV};
     sg_sums<S> dk, dv;
     sg_clear(dk);
     sg_clear(dv);
-    sg_fetch<S, S::ROWS>(M::K, rk, p.first);
-    sg_fetch<S, S::ROWS>(M::V, rv, p.first);
-    sg_fetch<S, S::ROWS>(M::TK, rtk, p.first);
-    sg_fetch<S, S::ROWS>(M::TV, rtv, p.first);
+    sg_fetch<S, S::ROWS>(M::K, r.k, p.first);
+    sg_fetch<S, S::ROWS>(M::V, r.v, p.first);
+    if (SECOND) {
+        sg_fetch<S, S::ROWS>(M::TK, r.tk, p.first);
+        sg_fetch<S, S::ROWS>(M::TV, r.tv, p.first);
+    }
     const int from = sg_first_query_tile<S>(a, p.first);
     sg_sweep(
         from, (a.queries + S::COLUMNS - 1) / S::COLUMNS,
         [&](int tile, int stage) {
             const int to = stage * S::SWEPT_BYTES;
-            sg_fetch<S, S::COLUMNS>(M::Q + to, rq, tile * S::COLUMNS);
-            sg_fetch<S, S::COLUMNS>(M::G + to, rg, tile * S::COLUMNS);
-            sg_fetch<S, S::COLUMNS>(M::TQ + to, rtq, tile * S::COLUMNS);
-            sg_fetch<S, S::COLUMNS>(M::TG + to, rtg, tile * S::COLUMNS);
+            sg_fetch<S, S::COLUMNS>(M::Q + to, r.q, tile * S::COLUMNS);
+            sg_fetch<S, S::COLUMNS>(M::G + to, r.g, tile * S::COLUMNS);
+            if (SECOND) {
+                sg_fetch<S, S::COLUMNS>(M::TQ + to, r.tq, tile * S::COLUMNS);
+                sg_fetch<S, S::COLUMNS>(M::TG + to, r.tg, tile * S::COLUMNS);
+            }
             sg_fetch_rows<S, SECOND>(M::ROWS + stage * M::ROWS_BYTES, a, x, p.head, tile * S::COLUMNS);
         },
         [&](int tile, int stage) {
@@ -346,46 +385,58 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
             if (tile == from) {
                 sg_keep(k);
                 sg_keep(v);
-                sg_keep(tk);
-                sg_keep(tv);
-            }
-            sg_scores<S> s, dp, ts, tdp;
-            sg_clear(s);
-            sg_clear(dp);
-            sg_dot(s, k, M::Q + swept, true);
-            sg_dot(dp, v, M::G + swept, x.g != NULL);
-            if (SECOND) {
-                sg_clear(ts);
-                sg_clear(tdp);
-                sg_dot(ts, k, M::TQ + swept, rtq.at != NULL);
-                sg_dot(ts, tk, M::Q + swept, true);
-                sg_dot(tdp, v, M::TG + swept, rtg.at != NULL);
-                sg_dot(tdp, tv, M::G + swept, x.g != NULL);
+                if (SECOND) {
+                    sg_keep(tk);
+                    sg_keep(tv);
+                }
             }
             const float *numbers =
                 (const float *)(sg_shared_memory + M::ROWS + stage * M::ROWS_BYTES) + 2 * (sg_lane() % 4);
-            sg_reverse_elements<S, SECOND, true, DROP>(
-                a, x, p, column,
-                [&](int, int n, int e) {
-                    const float *at = numbers + 8 * n + e % 2;
-                    sg_row_parts r = {at[SG_ATTENTION_SHIFT * S::COLUMNS], at[SG_ATTENTION_OVER * S::COLUMNS],
-                                      at[SG_ATTENTION_D * S::COLUMNS], 0, 0};
-                    if (SECOND) {
-                        r.c = at[SG_ATTENTION_C * S::COLUMNS];
-                        r.td = at[SG_ATTENTION_TD * S::COLUMNS];
-                    }
-                    return r;
-                },
-                s, dp, ts, tdp);
-            if (x.dk) {
-                sg_add_product(dk, SECOND ? tdp : dp, M::Q + swept, true, M::EXCHANGE);
-                if (SECOND)
-                    sg_add_product(dk, dp, M::TQ + swept, rtq.at != NULL, M::EXCHANGE);
-            }
-            if (x.dv) {
-                sg_add_product(dv, SECOND ? ts : s, M::G + swept, x.g != NULL, M::EXCHANGE);
-                if (SECOND)
-                    sg_add_product(dv, s, M::TG + swept, rtg.at != NULL, M::EXCHANGE);
+            const auto parts = [&](int, int n, int e) {
+                const float *at = numbers + 8 * n + e % 2;
+                sg_row_parts row = {at[SG_ATTENTION_SHIFT * S::COLUMNS], at[SG_ATTENTION_OVER * S::COLUMNS],
+                                    at[SG_ATTENTION_D * S::COLUMNS], 0, 0};
+                if (SECOND) {
+                    row.c = at[SG_ATTENTION_C * S::COLUMNS];
+                    row.td = at[SG_ATTENTION_TD * S::COLUMNS];
+                }
+                return row;
+            };
+            sg_scores<S> s, dp, ts, tdp;
+            sg_kept<S> kept;
+            const sg_reverse<S, DROP, decltype(parts)> reverse = {parts, kept, a.dropout, a.kept};
+            sg_clear(s);
+            sg_clear(dp);
+            sg_dot(s, k, M::Q + swept);
+            const float factor = sg_finish_scores<S, true>(s, a, x, p, column);
+            if (DROP && a.dropout)
+                kept = sg_draw_kept<S, true>(a, x, p, column);
+            reverse.probabilities(s, factor);
+            sg_dot(dp, v, M::G + swept);
+            if constexpr (SECOND) {
+                sg_clear(ts);
+                sg_clear(tdp);
+                sg_dot(ts, k, M::TQ + swept);
+                sg_dot(ts, tk, M::Q + swept);
+                const float t_factor = sg_finish_tangents<S, true>(ts, a, x, p, column);
+                reverse.tangents(s, ts, t_factor);
+                reverse.pulls(dp);
+                sg_dot(tdp, v, M::TG + swept);
+                sg_dot(tdp, tv, M::G + swept);
+                reverse.pull_tangents(tdp);
+                reverse.pull(s, ts, dp, tdp, true);
+                reverse.dropped(s);
+                reverse.dropped(ts);
+                sg_add_product(dv, ts, M::G + swept, M::EXCHANGE);
+                sg_add_product(dv, s, M::TG + swept, M::EXCHANGE);
+                sg_add_product(dk, tdp, M::Q + swept, M::EXCHANGE);
+                sg_add_product(dk, dp, M::TQ + swept, M::EXCHANGE);
+            } else {
+                reverse.pulls(dp);
+                reverse.pull(s, s, dp, dp, false);
+                reverse.dropped(s);
+                sg_add_product(dv, s, M::G + swept, M::EXCHANGE);
+                sg_add_product(dk, dp, M::Q + swept, M::EXCHANGE);
             }
         });
     float scale[S::TILES][2], one[S::TILES][2];

@@ -2,9 +2,9 @@
 #include "runtime/cuda/attention_launch.cuh"
 
 #ifndef SG_TILE_STATISTICS_SECOND
-#define SG_TILE_STATISTICS_SECOND 4, 1, 32, true
-#define SG_TILE_QUERIES_SECOND 4, 1, 32, true
-#define SG_TILE_KEYS_SECOND 4, 1, 32, false
+#define SG_TILE_STATISTICS_SECOND 4, 1, 32, false, 3
+#define SG_TILE_QUERIES_SECOND 4, 1, 32, true, 2
+#define SG_TILE_KEYS_SECOND 4, 1, 32, false, 2
 #endif
 
 template <class S, bool DROP>

@@ -59,25 +59,23 @@ template <class S> __device__ static inline uint32_t sg_part_at(uint32_t tile, i
     return tile + row * S::STRIDE + (S::F32 ? part * 16 : (part ^ (row & 7)) * 16);
 }
 
-/* An operand of one head. */
+/* An operand of one head. One that is zero has no rows, and the address of something else. */
 template <class T> struct sg_rows_of {
-    const T *at; /* NULL: zero */
+    const T *at;
     int64_t stride;
     int32_t count, width;
     bool whole; /* rows are made of aligned groups of 16 bytes */
 };
 
 template <class T>
-__device__ static inline sg_rows_of<T> sg_head_rows(const void *x, const sg_cuda_attention_layout &l, int b, int h,
-                                                    int32_t count, int32_t width)
+__device__ static inline sg_rows_of<T> sg_head_rows(const void *x, const void *other, const sg_cuda_attention_layout &l,
+                                                    int b, int h, int32_t count, int32_t width)
 {
-    sg_rows_of<T> rows = {NULL, l.row, count, width, false};
-    if (x) {
-        constexpr int each = 16 / sizeof(T);
-        rows.at = (const T *)x + b * l.batch + h * l.head;
-        rows.whole = width % each == 0 && l.row % each == 0 && ((uintptr_t)rows.at & 15) == 0;
-    }
-    return rows;
+    constexpr int each = 16 / sizeof(T);
+    if (!x)
+        return {(const T *)other, 0, 0, width, ((uintptr_t)other & 15) == 0};
+    const T *at = (const T *)x + b * l.batch + h * l.head;
+    return {at, l.row, count, width, width % each == 0 && l.row % each == 0 && ((uintptr_t)at & 15) == 0};
 }
 
 /* The same as below, element by element. */
@@ -101,8 +99,6 @@ __device__ static inline void sg_fetch(uint32_t tile, const sg_rows_of<typename 
 {
     constexpr int each = 16 / sizeof(typename S::T), parts = S::DEPTH / each, STEP = S::THREADS / parts;
     static_assert(S::THREADS % parts == 0 && COUNT % STEP == 0 && (S::F32 || STEP % 8 == 0), "whole steps");
-    if (!x.at)
-        return;
     if (!x.whole) {
         sg_fetch_elements<S, COUNT>(tile, x.at + first * x.stride, x.stride, x.count - first, x.width);
         return;
@@ -119,7 +115,6 @@ __device__ static inline void sg_fetch(uint32_t tile, const sg_rows_of<typename 
 /* The warp's part of an operand that the block owns. */
 template <class S> struct sg_own {
     uint32_t tile;
-    bool there;
     uint32_t part[S::KEPT ? S::TILES : 1][S::KEPT ? S::DEPTH / 16 : 1][4];
 };
 
@@ -194,11 +189,9 @@ template <class S> __device__ static inline void sg_dot_plain(sg_scores<S> &c, c
             }
 }
 
-/* scores += own swept', unless either is zero. */
-template <class S> __device__ static inline void sg_dot(sg_scores<S> &c, const sg_own<S> &x, uint32_t swept, bool there)
+/* scores += own swept'. */
+template <class S> __device__ static inline void sg_dot(sg_scores<S> &c, const sg_own<S> &x, uint32_t swept)
 {
-    if (!x.there || !there)
-        return;
     if constexpr (S::F32)
         sg_dot_plain<S>(c, x, swept);
     else
@@ -260,13 +253,10 @@ __device__ static inline void sg_add_plain(sg_sums<S> &sums, const sg_scores<S> 
     }
 }
 
-/* sums += scores swept, unless swept is zero. `exchange` is shared memory that f32 needs. */
+/* sums += scores swept. `exchange` is shared memory that f32 needs. */
 template <class S>
-__device__ static inline void sg_add_product(sg_sums<S> &sums, const sg_scores<S> &f, uint32_t swept, bool there,
-                                             uint32_t exchange)
+__device__ static inline void sg_add_product(sg_sums<S> &sums, const sg_scores<S> &f, uint32_t swept, uint32_t exchange)
 {
-    if (!there)
-        return;
     if constexpr (S::F32)
         sg_add_plain<S>(sums, f, swept, exchange);
     else
