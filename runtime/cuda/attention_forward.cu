@@ -1,11 +1,6 @@
 /* attention_forward.cu - attention, and its forward derivative. */
 #include "runtime/cuda/attention_launch.cuh"
 
-#ifndef SG_TILE_FORWARD
-#define SG_TILE_FORWARD 4, 1, 64, true, 3
-#define SG_TILE_JVP 4, 1, 64, true, 2
-#endif
-
 template <class S, bool DROP>
 static void forward(const sg_cuda_attention *a, const sg_cuda_attention_operands *x, cudaStream_t stream)
 {
@@ -20,9 +15,9 @@ static void jvp(const sg_cuda_attention *a, const sg_cuda_attention_operands *x,
                      sg_jvp_memory<S>::BYTES, stream, *a, *x);
 }
 
-typedef sg_tiling<sg_bf16_bits, 64, SG_TILE_FORWARD> forward_narrow;
+typedef sg_tiling<sg_bf16_bits, 64, 4, 1, 64, true, 3> forward_narrow;
 typedef sg_tiling<sg_bf16_bits, 128, 4, 1, 32, true> forward_wide;
-typedef sg_tiling<sg_bf16_bits, 64, SG_TILE_JVP> jvp_narrow;
+typedef sg_tiling<sg_bf16_bits, 64, 4, 1, 64, true, 2> jvp_narrow;
 typedef sg_tiling<sg_bf16_bits, 128, 4, 1, 32, false> jvp_wide;
 
 extern "C" void sg_cuda_attention_forward(const sg_cuda_attention *a, const sg_cuda_attention_operands *x,

@@ -1,12 +1,6 @@
 /* attention_reverse.cu - the reverse derivative of attention. */
 #include "runtime/cuda/attention_launch.cuh"
 
-#ifndef SG_TILE_STATISTICS
-#define SG_TILE_STATISTICS 4, 1, 64, true, 3
-#define SG_TILE_QUERIES 4, 1, 64, true, 2
-#define SG_TILE_KEYS 4, 1, 64, true, 2
-#endif
-
 template <class S, bool DROP>
 static void statistics(const sg_cuda_attention *a, const sg_cuda_attention_operands *x, cudaStream_t stream)
 {
@@ -28,9 +22,9 @@ static void keys(const sg_cuda_attention *a, const sg_cuda_attention_operands *x
                      (sg_key_memory<S, false>::BYTES), stream, *a, *x);
 }
 
-typedef sg_tiling<sg_bf16_bits, 64, SG_TILE_STATISTICS> statistics_narrow;
-typedef sg_tiling<sg_bf16_bits, 64, SG_TILE_QUERIES> queries_narrow;
-typedef sg_tiling<sg_bf16_bits, 64, SG_TILE_KEYS> keys_narrow;
+typedef sg_tiling<sg_bf16_bits, 64, 4, 1, 64, true, 3> statistics_narrow;
+typedef sg_tiling<sg_bf16_bits, 64, 4, 1, 64, true, 3> queries_narrow;
+typedef sg_tiling<sg_bf16_bits, 64, 4, 1, 64, true, 2> keys_narrow;
 typedef sg_tiling<sg_bf16_bits, 128, 4, 1, 32, false> wide;
 
 extern "C" size_t sg_cuda_attention_rows_bytes(const sg_cuda_attention *a)

@@ -1,12 +1,6 @@
 /* attention_second.cu - the forward derivative of the reverse derivative of attention. */
 #include "runtime/cuda/attention_launch.cuh"
 
-#ifndef SG_TILE_STATISTICS_SECOND
-#define SG_TILE_STATISTICS_SECOND 4, 1, 32, false, 3
-#define SG_TILE_QUERIES_SECOND 4, 1, 32, true, 2
-#define SG_TILE_KEYS_SECOND 4, 1, 32, false, 2
-#endif
-
 template <class S, bool DROP>
 static void statistics(const sg_cuda_attention *a, const sg_cuda_attention_operands *x, cudaStream_t stream)
 {
@@ -28,9 +22,9 @@ static void keys(const sg_cuda_attention *a, const sg_cuda_attention_operands *x
                      (sg_key_memory<S, true>::BYTES), stream, *a, *x);
 }
 
-typedef sg_tiling<sg_bf16_bits, 64, SG_TILE_STATISTICS_SECOND> statistics_narrow;
-typedef sg_tiling<sg_bf16_bits, 64, SG_TILE_QUERIES_SECOND> queries_narrow;
-typedef sg_tiling<sg_bf16_bits, 64, SG_TILE_KEYS_SECOND> keys_narrow;
+typedef sg_tiling<sg_bf16_bits, 64, 4, 1, 32, false, 3> statistics_narrow;
+typedef sg_tiling<sg_bf16_bits, 64, 4, 1, 32, true, 2> queries_narrow;
+typedef sg_tiling<sg_bf16_bits, 64, 4, 1, 32, false, 2> keys_narrow;
 typedef sg_tiling<sg_bf16_bits, 128, 4, 1, 16, false> wide;
 
 extern "C" void sg_cuda_attention_vjp_jvp(const sg_cuda_attention *a, const sg_cuda_attention_operands *x,

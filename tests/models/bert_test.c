@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -55,7 +56,8 @@ static void close_encoder(encoder *e)
 }
 
 /* All Hessian products, one after the other, of the mean square of tanh of the output, dropout on. */
-static int64_t products(const char *backend, const char *decompose, sg_hvp_mode mode, double *out)
+static int64_t products_in(const char *backend, const char *precision, const char *decompose, sg_hvp_mode mode,
+                           double *out)
 {
     encoder e;
     sg_error err = {0};
@@ -83,8 +85,12 @@ static int64_t products(const char *backend, const char *decompose, sg_hvp_mode 
     }
     assert_true(total <= ELEMENTS);
     sg_store_initialise(e.store, 5);
-    sg_session_options options = {
-        .size = sizeof options, .backend = backend, .threads = 1, .decompose = decompose, .poison = true};
+    sg_session_options options = {.size = sizeof options,
+                                  .backend = backend,
+                                  .threads = 1,
+                                  .precision = precision,
+                                  .decompose = decompose,
+                                  .poison = true};
     if (sg_session_new(&session, e.store, &options, &err) != SG_OK ||
         sg_plan_new(&plan, session, e.graph, &err) != SG_OK)
         fail_msg("%s", err.text);
@@ -109,6 +115,11 @@ static int64_t products(const char *backend, const char *decompose, sg_hvp_mode 
     return total;
 }
 
+static int64_t products(const char *backend, const char *decompose, sg_hvp_mode mode, double *out)
+{
+    return products_in(backend, NULL, decompose, mode, out);
+}
+
 /* Relative to the largest element. */
 static double largest(const double *x, int64_t n)
 {
@@ -131,6 +142,38 @@ static void fused_equals_decomposed(void **state)
         assert_tensor_close(fused, other, n, 0, 1e-4 * largest(other, n), "cpu, fused against all decomposed");
         products("reference", NULL, (sg_hvp_mode)mode, other);
         assert_tensor_close(fused, other, n, 0, 1e-4 * largest(other, n), "cpu against reference");
+    }
+}
+
+static bool gpu_is_there(void)
+{
+    sg_store *store = sg_store_new(SG_F32);
+    sg_session *session = NULL;
+    sg_error err = {0};
+    sg_session_options options = {.size = sizeof options, .backend = "cuda"};
+    bool there = store && sg_session_new(&session, store, &options, &err) == SG_OK;
+    if (!there)
+        printf("skipped: %s\n", err.text);
+    sg_session_free(session);
+    sg_store_free(store);
+    return there;
+}
+
+static void fused_equals_decomposed_on_a_gpu(void **state)
+{
+    (void)state;
+    static double fused[ELEMENTS], other[ELEMENTS];
+    if (!gpu_is_there())
+        skip();
+    for (int mode = 0; mode < 2; mode++) {
+        int64_t n = products("cuda", NULL, (sg_hvp_mode)mode, fused);
+        products("cuda", "attention", (sg_hvp_mode)mode, other);
+        assert_tensor_close(fused, other, n, 0, 1e-4 * largest(other, n), "cuda, fused against decomposed attention");
+        products("reference", NULL, (sg_hvp_mode)mode, other);
+        assert_tensor_close(fused, other, n, 0, 1e-4 * largest(other, n), "cuda against reference");
+        products_in("cuda", "bf16", NULL, (sg_hvp_mode)mode, fused);
+        products_in("cuda", "bf16", "attention", (sg_hvp_mode)mode, other);
+        assert_tensor_close(fused, other, n, 0, 2e-2 * largest(other, n), "cuda, bf16, fused against decomposed");
     }
 }
 
@@ -194,9 +237,13 @@ static void refuses_heads_that_do_not_divide(void **state)
 
 int main(void)
 {
+    setenv("SEALGRAPH_MODULE_PATH", SG_BINARY_DIR, 0);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fused_equals_decomposed),          cmocka_unit_test(reference_equals_decomposed),
-        cmocka_unit_test(entries_have_the_published_names), cmocka_unit_test(resizes),
+        cmocka_unit_test(fused_equals_decomposed),
+        cmocka_unit_test(fused_equals_decomposed_on_a_gpu),
+        cmocka_unit_test(reference_equals_decomposed),
+        cmocka_unit_test(entries_have_the_published_names),
+        cmocka_unit_test(resizes),
         cmocka_unit_test(refuses_heads_that_do_not_divide),
     };
     return cmocka_run_group_tests_name("models/bert", tests, NULL, NULL);
