@@ -33,7 +33,8 @@ __device__ static inline float sg_row_max(float x)
 
 /* True if m, kept in `most`, grows with these scores: then older sums are to be multiplied by `shrink`, which is 1 otherwise. */
 template <class S>
-__device__ static inline bool sg_grow(const sg_scores<S> &s, float factor, sg_row_numbers<S> &most, sg_row_numbers<S> &shrink)
+__device__ static inline bool sg_grow(const sg_scores<S> &s, float factor, sg_row_numbers<S> &most,
+                                      sg_row_numbers<S> &shrink)
 {
     bool grows = false;
     sg_row_numbers<S> tops;
@@ -64,8 +65,7 @@ __device__ static inline bool sg_grow(const sg_scores<S> &s, float factor, sg_ro
 }
 
 /* The scores become 2^(factor s - m). */
-template <class S>
-__device__ static inline void sg_raise(sg_scores<S> &s, float factor, const sg_row_numbers<S> &most)
+template <class S> __device__ static inline void sg_raise(sg_scores<S> &s, float factor, const sg_row_numbers<S> &most)
 {
 #pragma unroll
     for (int t = 0; t < S::TILES; t++)
@@ -155,7 +155,10 @@ template <class S> struct sg_forward_memory {
     static constexpr int Q = 0, K = S::OWN_BYTES, V = K + 3 * S::SWEPT_BYTES, EXCHANGE = V + 2 * S::SWEPT_BYTES,
                          BYTES = EXCHANGE + S::EXCHANGE_BYTES;
 
-    __device__ static int k(int tile) { return K + tile % 3 * S::SWEPT_BYTES; } /* the tile, the next and the one after */
+    __device__ static int k(int tile)
+    {
+        return K + tile % 3 * S::SWEPT_BYTES;
+    } /* the tile, the next and the one after */
 };
 
 /* The scores of the next tile are computed before the softmax of this one, so that the tensor cores have work meanwhile. */
@@ -318,9 +321,8 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
         }
     sg_leave<S>(change, over, x.out, a.out, p.b, p.h, p.first, a.queries, a.width);
     if (sg_lane() % 4 == 0)
-        sg_each_row<S>(p.first, a.queries, [&](int t, int half, int row) {
-            x.out_lse[(int64_t)p.head * a.queries + row] = c.at[t][half];
-        });
+        sg_each_row<S>(p.first, a.queries,
+                       [&](int t, int half, int row) { x.out_lse[(int64_t)p.head * a.queries + row] = c.at[t][half]; });
 }
 
 #endif

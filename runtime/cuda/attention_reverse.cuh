@@ -144,8 +144,7 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
         sg_plane(a, x, SG_ATTENTION_SHIFT, p.head)[row] =
             !valid || most.at[t][half] == -INFINITY ? INFINITY : most.at[t][half];
         sg_plane(a, x, SG_ATTENTION_OVER, p.head)[row] = valid ? sum.at[t][half] : 0;
-        sg_plane(a, x, SG_ATTENTION_D, p.head)[row] =
-            valid ? d.at[t][half] - (x.g_lse ? x.g_lse[number] : 0) : 0;
+        sg_plane(a, x, SG_ATTENTION_D, p.head)[row] = valid ? d.at[t][half] - (x.g_lse ? x.g_lse[number] : 0) : 0;
         if (SECOND) {
             sg_plane(a, x, SG_ATTENTION_C, p.head)[row] = valid ? c.at[t][half] : 0;
             sg_plane(a, x, SG_ATTENTION_TD, p.head)[row] =
@@ -202,15 +201,13 @@ template <class S, bool DROP, class Parts> struct sg_reverse {
     /* dP becomes M dP - d, tdP becomes M tdP - td */
     __device__ void pulls(sg_scores<S> &dp) const
     {
-        sg_each_place<S>([&](int t, int n, int e) {
-            dp.at[t][n][e] = fmaf(drop(t, n, e), dp.at[t][n][e], -parts(t, n, e).d);
-        });
+        sg_each_place<S>(
+            [&](int t, int n, int e) { dp.at[t][n][e] = fmaf(drop(t, n, e), dp.at[t][n][e], -parts(t, n, e).d); });
     }
     __device__ void pull_tangents(sg_scores<S> &tdp) const
     {
-        sg_each_place<S>([&](int t, int n, int e) {
-            tdp.at[t][n][e] = fmaf(drop(t, n, e), tdp.at[t][n][e], -parts(t, n, e).td);
-        });
+        sg_each_place<S>(
+            [&](int t, int n, int e) { tdp.at[t][n][e] = fmaf(drop(t, n, e), tdp.at[t][n][e], -parts(t, n, e).td); });
     }
     /* tdP becomes tdS, dP becomes dS */
     __device__ static void pull(const sg_scores<S> &p, const sg_scores<S> &tp, sg_scores<S> &dp, sg_scores<S> &tdp,
@@ -333,14 +330,14 @@ template <class S, bool SECOND> struct sg_key_memory {
     static constexpr int K = 0, V = S::OWN_BYTES, TK = 2 * S::OWN_BYTES, TV = 3 * S::OWN_BYTES,
                          Q = (SECOND ? 4 : 2) * S::OWN_BYTES, G = Q + 2 * S::SWEPT_BYTES, TQ = G + 2 * S::SWEPT_BYTES,
                          TG = TQ + 2 * S::SWEPT_BYTES, ROWS = SECOND ? TG + 2 * S::SWEPT_BYTES : TQ,
-                         PLANES = SECOND ? 5 : 3, ROWS_BYTES = PLANES * S::COLUMNS * 4, EXCHANGE = ROWS + 2 * ROWS_BYTES,
-                         BYTES = EXCHANGE + S::EXCHANGE_BYTES;
+                         PLANES = SECOND ? 5 : 3, ROWS_BYTES = PLANES * S::COLUMNS * 4,
+                         EXCHANGE = ROWS + 2 * ROWS_BYTES, BYTES = EXCHANGE + S::EXCHANGE_BYTES;
 };
 
 /* Row numbers of a tile of queries, plane by plane. */
 template <class S, bool SECOND>
-__device__ static inline void sg_fetch_rows(uint32_t to, const sg_cuda_attention &a, const sg_cuda_attention_operands &x,
-                                            int head, int first)
+__device__ static inline void sg_fetch_rows(uint32_t to, const sg_cuda_attention &a,
+                                            const sg_cuda_attention_operands &x, int head, int first)
 {
     constexpr int each = S::COLUMNS / 4, planes = sg_key_memory<S, SECOND>::PLANES;
 #pragma unroll

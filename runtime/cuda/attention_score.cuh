@@ -74,8 +74,8 @@ __device__ static inline void sg_leave_out_keys(sg_scores<S> &s, const sg_cuda_a
 #pragma unroll
         for (int n = 0; n < S::ACROSS; n += 4) {
             const int j = column + 8 * n + lane;
-            const uint32_t out = __ballot_sync(0xffffffffu, j < a.keys && lane < 8 * (S::ACROSS - n) &&
-                                                                from[j * step] == 0);
+            const uint32_t out =
+                __ballot_sync(0xffffffffu, j < a.keys && lane < 8 * (S::ACROSS - n) && from[j * step] == 0);
             if (out == 0)
                 continue;
 #pragma unroll
