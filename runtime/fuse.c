@@ -48,7 +48,28 @@ typedef struct body_builder {
     sg_value *inner; /* of each value of the old graph: itself in the body */
 } body_builder;
 
-/* Does the node run in a body? One node gains from it if it reads numbers or views that else would be written to memory. */
+/* f32 made of bf16. */
+static bool is_widening(const sg_fuse_plan *p, const sg_node *node)
+{
+    return node->op == &sg_op_cast && sg_dtype_of(sg_value_at(p->graph, node->in[0])) == SG_BF16 &&
+           sg_dtype_of(sg_value_at(p->graph, node->out)) == SG_F32;
+}
+
+/* The slope of an activation is wanted by the backward pass, the tangents and the derivative of both, far apart. It takes
+ * less time to compute again from its argument, which is in memory for other readers, than to write and read, and no
+ * memory: chains that read it get a copy of the node. Other readers, and its own chain, see the node itself. So it is with
+ * bf16 seen as f32, which would be twice the memory. */
+static bool computed_again(const sg_fuse_plan *p, int32_t value)
+{
+    const sg_node *node = sg_node_of(sg_value_at(p->graph, value));
+    if (!(node->op == &sg_op_gelu_derivative || is_widening(p, node)) || p->group[node->index] < 0 || p->root[value])
+        return false;
+    const sg_node *from = sg_node_of(sg_value_at(p->graph, node->in[0]));
+    return p->role[from->index] != SG_FUSE_NUMBER && p->role[from->index] != SG_FUSE_VIEW &&
+           p->group[from->index] != p->group[node->index];
+}
+
+/* Does the node run in a body? One node gains from it if it reads numbers, views or bf16 that else would be written to memory. */
 static bool worth_a_body(const sg_fuse_plan *p, const sg_node *node)
 {
     int32_t g = p->group[node->index];
@@ -61,22 +82,10 @@ static bool worth_a_body(const sg_fuse_plan *p, const sg_node *node)
         const sg_node *from = sg_node_of(sg_value_at(p->graph, node->in[k]));
         bool scalar = sg_shape_count(sg_shape_of(sg_value_at(p->graph, node->in[k]))) == 1;
         reads_free |= !scalar && (p->role[from->index] == SG_FUSE_NUMBER || p->role[from->index] == SG_FUSE_VIEW);
+        reads_free |= is_widening(p, from) && computed_again(p, node->in[k]);
         reads_memory |= p->role[from->index] != SG_FUSE_NUMBER;
     }
     return p->groups[g].count > 1 || (reads_free && reads_memory);
-}
-
-/* The slope of an activation is wanted by the backward pass, the tangents and the derivative of both, far apart. It takes
- * less time to compute again from its argument, which is in memory for other readers, than to write and read, and no
- * memory: chains that read it get a copy of the node. Other readers, and its own chain, see the node itself. */
-static bool computed_again(const sg_fuse_plan *p, int32_t value)
-{
-    const sg_node *node = sg_node_of(sg_value_at(p->graph, value));
-    if (node->op != &sg_op_gelu_derivative || p->group[node->index] < 0 || p->root[value])
-        return false;
-    const sg_node *from = sg_node_of(sg_value_at(p->graph, node->in[0]));
-    return p->role[from->index] != SG_FUSE_NUMBER && p->role[from->index] != SG_FUSE_VIEW &&
-           p->group[from->index] != p->group[node->index];
 }
 
 static sg_value operand(body_builder *b, int32_t value);
