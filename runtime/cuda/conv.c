@@ -17,7 +17,7 @@ typedef struct conv {
 static bool launch_cudnn(const sg_launch *l, sg_error *err)
 {
     const conv *c = l->state;
-    const float *x = l->in[0], *w = l->in[1], *y = NULL;
+    const void *x = l->in[0], *w = l->in[1], *y = NULL;
     if (c->result == SG_CUDA_CONV_X) {
         y = x;
         x = NULL;
@@ -73,9 +73,10 @@ static bool describe(conv *c, const sg_kernel_spec *spec)
                               .groups = groups,
                               .in = w->dim[1],
                               .out = w->dim[0] / groups,
+                              .bf16 = spec->in_dtype[0] == SG_BF16,
                               .row = window_of(spec->attr, 0, x, w, y),
                               .col = window_of(spec->attr, 1, x, w, y)};
-    c->out_bytes = (size_t)sg_shape_count(&out[0]) * sizeof(float);
+    c->out_bytes = (size_t)sg_shape_count(&out[0]) * sg_dtype_size(spec->out_dtype[0]);
     return sg_shape_count(x) > 0 && sg_shape_count(w) > 0 && sg_shape_count(y) > 0;
 }
 
@@ -109,7 +110,7 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     return SG_OK;
 }
 
-static bool supports(const sg_kernel_spec *spec) { return spec->in_dtype[0] == SG_F32; }
+static bool supports(const sg_kernel_spec *spec) { return spec->in_dtype[0] == SG_F32 || spec->in_dtype[0] == SG_BF16; }
 
 const sg_cuda_kernel sg_cuda_conv_kernels[] = {{&sg_op_conv2d, supports, prepare},
                                                {&sg_op_conv_transpose2d, supports, prepare},

@@ -1,5 +1,5 @@
 /* conv_cudnn.c - convolutions by cuDNN. The algorithms are fixed: those that always give the same bits, whatever a search would
- * find faster today. They take f32 without rounding to TF32 unless the device says so. */
+ * find faster today. They take f32 without rounding to TF32 unless the device says so; bf16 is added up in f32. */
 #include <cudnn.h>
 
 #include "runtime/cuda/conv_internal.h"
@@ -73,28 +73,31 @@ static sg_status create(sg_cuda_cudnn_conv *c, sg_error *err)
     return check(cudnnCreateConvolutionDescriptor(&c->what), "descriptor", err);
 }
 
-static sg_status set_tensor(cudnnTensorDescriptor_t t, int64_t images, int64_t channels, int64_t rows, int64_t cols,
-                            sg_error *err)
+static cudnnDataType_t type_of(const sg_cuda_conv *s) { return s->bf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT; }
+
+static sg_status set_tensor(cudnnTensorDescriptor_t t, const sg_cuda_conv *s, int64_t channels, int64_t rows,
+                            int64_t cols, sg_error *err)
 {
-    return check(cudnnSetTensor4dDescriptor(t, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, (int)images, (int)channels,
-                                            (int)rows, (int)cols),
+    return check(cudnnSetTensor4dDescriptor(t, CUDNN_TENSOR_NCHW, type_of(s), (int)s->images, (int)channels, (int)rows,
+                                            (int)cols),
                  "shape", err);
 }
 
 static sg_status describe(sg_cuda_cudnn_conv *c, const sg_cuda_conv *s, bool tf32, sg_error *err)
 {
     const sg_cuda_window *row = &s->row, *col = &s->col;
-    SG_TRY(set_tensor(c->x, s->images, s->groups * s->in, row->size, col->size, err));
-    SG_TRY(set_tensor(c->y, s->images, s->groups * s->out, row->places, col->places, err));
-    SG_TRY(check(cudnnSetFilter4dDescriptor(c->w, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW, (int)(s->groups * s->out),
-                                            (int)s->in, (int)row->kernel, (int)col->kernel),
+    SG_TRY(set_tensor(c->x, s, s->groups * s->in, row->size, col->size, err));
+    SG_TRY(set_tensor(c->y, s, s->groups * s->out, row->places, col->places, err));
+    SG_TRY(check(cudnnSetFilter4dDescriptor(c->w, type_of(s), CUDNN_TENSOR_NCHW, (int)(s->groups * s->out), (int)s->in,
+                                            (int)row->kernel, (int)col->kernel),
                  "weights", err));
     SG_TRY(check(cudnnSetConvolution2dDescriptor(c->what, (int)row->before, (int)col->before, (int)row->stride,
                                                  (int)col->stride, (int)row->dilation, (int)col->dilation,
                                                  CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
                  "window", err));
     SG_TRY(check(cudnnSetConvolutionGroupCount(c->what, (int)s->groups), "groups", err));
-    return check(cudnnSetConvolutionMathType(c->what, tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH), "arithmetic", err);
+    return check(cudnnSetConvolutionMathType(c->what, tf32 || s->bf16 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH),
+                 "arithmetic", err);
 }
 
 static cudnnStatus_t measure(sg_cuda_cudnn_conv *c)
@@ -145,7 +148,7 @@ sg_status sg_cuda_cudnn_conv_new(sg_device *device, const sg_cuda_conv *shape, s
 
 /* ------------------------------------------------------------------------------------------------------- running */
 
-bool sg_cuda_cudnn_conv_run(const sg_cuda_cudnn_conv *c, const float *x, const float *w, const float *y, float *out,
+bool sg_cuda_cudnn_conv_run(const sg_cuda_cudnn_conv *c, const void *x, const void *w, const void *y, void *out,
                             void *workspace, cudaStream_t stream, sg_error *err)
 {
     const float one = 1, zero = 0;

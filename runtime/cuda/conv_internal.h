@@ -13,7 +13,7 @@ typedef struct sg_cuda_cudnn_conv sg_cuda_cudnn_conv;
 sg_status sg_cuda_cudnn_conv_new(sg_device *device, const sg_cuda_conv *shape, sg_cuda_conv_result result,
                                  sg_cuda_cudnn_conv **out, size_t *workspace, sg_error *err);
 /* One of x, w, y is the result. */
-bool sg_cuda_cudnn_conv_run(const sg_cuda_cudnn_conv *conv, const float *x, const float *w, const float *y, float *out,
+bool sg_cuda_cudnn_conv_run(const sg_cuda_cudnn_conv *conv, const void *x, const void *w, const void *y, void *out,
                             void *workspace, cudaStream_t stream, sg_error *err);
 void sg_cuda_cudnn_conv_free(sg_cuda_cudnn_conv *conv);
 

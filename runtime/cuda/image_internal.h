@@ -20,6 +20,7 @@ typedef struct sg_cuda_pool {
 /* x [images, groups in, H, W], w [groups out, in, kernel, kernel], y [images, groups out, places, places]. */
 typedef struct sg_cuda_conv {
     int64_t images, groups, in, out;
+    bool bf16; /* the elements; sums are in f32 */
     sg_cuda_window row, col;
 } sg_cuda_conv;
 
@@ -33,9 +34,9 @@ void sg_cuda_avg_pool(const sg_cuda_pool *p, const float *x, float *y, cudaStrea
 void sg_cuda_avg_pool_grad(const sg_cuda_pool *p, const float *y, float *x, cudaStream_t stream);
 
 /* The result, and the gradients in x and w, from the definition. Results are not empty. */
-void sg_cuda_conv_y(const sg_cuda_conv *c, const float *x, const float *w, float *y, cudaStream_t stream);
-void sg_cuda_conv_x(const sg_cuda_conv *c, const float *y, const float *w, float *x, cudaStream_t stream);
-void sg_cuda_conv_w(const sg_cuda_conv *c, const float *x, const float *y, float *w, cudaStream_t stream);
+void sg_cuda_conv_y(const sg_cuda_conv *c, const void *x, const void *w, void *y, cudaStream_t stream);
+void sg_cuda_conv_x(const sg_cuda_conv *c, const void *y, const void *w, void *x, cudaStream_t stream);
+void sg_cuda_conv_w(const sg_cuda_conv *c, const void *x, const void *y, void *w, cudaStream_t stream);
 
 #ifdef __cplusplus
 }
