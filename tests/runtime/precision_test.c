@@ -15,6 +15,7 @@
 #include "models/models.h"
 #include "ops/ops.h"
 #include "ops/repeat_internal.h"
+#include "runtime/plan_internal.h"
 #include "runtime/precision_internal.h"
 #include "runtime/runtime.h"
 #include "tests/support/graph_run.h"
@@ -354,6 +355,96 @@ static void loops(void **state)
     close_net(&n);
 }
 
+/* ---- a device with few kernels in bf16 */
+
+struct sg_device {
+    int nothing;
+};
+static int32_t low_products, low_others;
+
+static sg_status few_open(const char *spec, int32_t threads, sg_device **out, sg_error *err)
+{
+    static sg_device device;
+    (void)spec, (void)threads, (void)err;
+    *out = &device;
+    return SG_OK;
+}
+static void few_close(sg_device *device) { (void)device; }
+static const char *few_describe(const sg_device *device) { return device ? "few" : ""; }
+static bool few_computes(const sg_device *device, sg_dtype dtype) { return device && dtype == SG_BF16; }
+
+static bool in_bf16(const sg_kernel_spec *spec)
+{
+    bool any = false;
+    for (int32_t k = 0; k < spec->n_in; k++)
+        any |= spec->in_dtype[k] == SG_BF16;
+    for (int32_t k = 0; k < spec->n_out; k++)
+        any |= spec->out_dtype[k] == SG_BF16;
+    return any;
+}
+
+/* Casts and products in both types; of the rest, what is in f32. */
+static bool few_supports(const sg_device *device, const sg_kernel_spec *spec)
+{
+    (void)device;
+    return !in_bf16(spec) || spec->node->op == &sg_op_cast || spec->node->op == &sg_op_matmul;
+}
+
+static bool few_launch(const sg_launch *launch, sg_error *err)
+{
+    (void)launch, (void)err;
+    return true;
+}
+
+static sg_status few_prepare(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
+{
+    (void)device, (void)err;
+    if (in_bf16(spec) && spec->node->op != &sg_op_cast)
+        ++*(spec->node->op == &sg_op_matmul ? &low_products : &low_others);
+    *out = (sg_kernel){.name = "nothing", .launch = few_launch};
+    return SG_OK;
+}
+
+static void *few_allocate(sg_device *device, size_t bytes) { return device ? sg_alloc_aligned(bytes + 64) : NULL; }
+static void few_release(sg_device *device, void *memory)
+{
+    (void)device;
+    sg_free_aligned(memory);
+}
+
+/* What it lacks in bf16 runs in f32, fused where it is fused there. */
+static void missing_kernels(void **state)
+{
+    (void)state;
+    static const sg_backend few = {.name = "few",
+                                   .real = SG_F32,
+                                   .open = few_open,
+                                   .close = few_close,
+                                   .describe = few_describe,
+                                   .computes = few_computes,
+                                   .supports = few_supports,
+                                   .prepare = few_prepare,
+                                   .allocate = few_allocate,
+                                   .release = few_release};
+    sg_error err = {0};
+    sg_session *session;
+    sg_plan *plan;
+    net n = open_net(SG_F32);
+    sg_value w[] = {n.w1, n.bias, n.w2}, g[3];
+    sg_grad(n.loss, w, 3, g);
+    for (int k = 0; k < 3; k++)
+        sg_assign(w[k], sg_sub(w[k], sg_mul_scalar(g[k], 0.1)));
+    sg_session_options options = {.size = sizeof options, .precision = "bf16"};
+    if (sg_session_open(&session, &few, n.store, &options, &err) != SG_OK ||
+        sg_plan_new(&plan, session, n.graph, &err) != SG_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(low_products, 5);
+    assert_int_equal(low_others, 0);
+    sg_plan_free(plan);
+    sg_session_free(session);
+    close_net(&n);
+}
+
 /* ---- sessions */
 
 static sg_status open_session(const char *backend, const char *precision, char *text, size_t size)
@@ -393,6 +484,7 @@ int main(void)
         cmocka_unit_test(samples),
         cmocka_unit_test(rules_in_bf16),
         cmocka_unit_test(loops),
+        cmocka_unit_test(missing_kernels),
         cmocka_unit_test(option),
     };
     sg_autodiff_start();
