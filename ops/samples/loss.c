@@ -32,6 +32,8 @@ static const sg_sample rows[] = {
     {"softmax", "large", "[301, 257]", 1, 1, {REAL(S2(301, 257), -2, 2)}, .build = softmax_last, .large = true},
     {"softmax_cross_entropy", "large", "[301]", 2, 1, {REAL(S2(301, 257), -2, 2), INDEX(S1(301), 0, 257)},
      .build = cross_entropy, .large = true},
+    {"softmax_cross_entropy", "large, long rows", "[3]", 2, 1, {REAL(S2(3, 9001), -2, 2), INDEX(S1(3), 0, 9001)},
+     .build = cross_entropy, .large = true},
 };
 /* clang-format on */
 

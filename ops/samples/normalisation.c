@@ -60,6 +60,10 @@ static const sg_sample rows[] = {
     {"batch_norm_inference", "empty", "[0, 3]", 5, 1, {REAL(S2(0, 3), -2, 2), AFFINE(3), REAL(S1(3), -1, 1), REAL(S1(3), 0.5, 2)}, .build = batch_norm_inference},
     {"layer_norm", "large", "[301, 257]", 3, 3, {REAL(S2(301, 257), -2, 2), REAL(S1(257), 0.5, 2), REAL(S1(257), -1, 1)},
      .build = layer_norm, .large = true},
+    {"layer_norm", "large, 768", "[37, 768]", 3, 3, {REAL(S2(37, 768), -2, 2), REAL(S1(768), 0.5, 2), REAL(S1(768), -1, 1)},
+     .build = layer_norm, .large = true},
+    {"layer_norm", "large, long rows", "[5, 1100]", 3, 1, {REAL(S2(5, 1100), -2, 2), REAL(S1(1100), 0.5, 2), REAL(S1(1100), -1, 1)},
+     .build = layer_norm, .large = true},
 };
 /* clang-format on */
 

@@ -67,6 +67,7 @@ static const sg_sample rows[] = {
     {"cumsum", "empty", "[3, 0]", 1, 1, {REAL(S2(3, 0), -1, 1)}, .build = cumsum_last},
     {"sum", "large, last", "[301]", 1, 1, {REAL(S2(301, 257), -1, 1)}, .build = sum_last, .large = true},
     {"sum", "large, first", "[1, 257]", 1, 1, {REAL(S2(301, 257), -1, 1)}, .build = sum_first_keep, .large = true},
+    {"sum", "large, first of many", "[1, 64]", 1, 1, {REAL(S2(9001, 64), -1, 1)}, .build = sum_first_keep, .large = true},
     {"sum", "large, all", "[]", 1, 1, {REAL(S2(301, 257), -1, 1)}, .build = sum_all, .large = true},
     {"logsumexp", "large", "[301]", 1, 1, {REAL(S2(301, 257), -2, 2)}, .build = logsumexp_last, .large = true},
 };

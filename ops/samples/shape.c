@@ -73,6 +73,8 @@ static const sg_sample rows[] = {
     {"gather", "large", "[3001, 33]", 2, 1, {REAL(S2(101, 33), -0.2, 0.2), INDEX(S1(3001), 0, 101)}, .build = gather, .large = true},
     {"scatter_rows", "large", "[101, 33]", 3, 1,
      {REAL(S2(3001, 33), -0.2, 0.2), INDEX(S1(3001), 0, 101), MODEL(S2(101, 33))}, .build = scatter_rows, .large = true},
+    {"scatter_rows", "large, two rows", "[2, 64]", 3, 1,
+     {REAL(S2(1001, 64), -0.2, 0.2), INDEX(S1(1001), 0, 2), MODEL(S2(2, 64))}, .build = scatter_rows, .large = true},
     {"transpose", "large", "[257, 301]", 1, 1, {REAL(S2(301, 257), -1, 1)}, .build = transpose_2d, .large = true},
 };
 /* clang-format on */

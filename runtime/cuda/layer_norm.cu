@@ -277,42 +277,44 @@ __device__ static inline void second_row(const sg_cuda_norm &s, const row_view<C
 
 /* ------------------------------------------------------------------------------------------------ blocks of rows */
 
-/* The teams' sums joined in order and left as one row. */
+/* The teams' sums joined in order and left as one row: a piece of all threads at a time, then a thread for each column. */
 template <class C>
 __device__ static inline void leave_sums(const sg_cuda_norm &s, sg_team team, int64_t chunk,
-                                         const float (&sums)[2][C::HOLD][C::VEC], float (*room)[SG_BLOCK])
+                                         const float (&sums)[2][C::HOLD][C::VEC], float *room)
 {
-    int teams = SG_BLOCK / team.size;
+    int teams = SG_BLOCK / team.size, columns = team.size * C::VEC;
 #pragma unroll
     for (int which = TO_GAMMA; which <= TO_BETA; which++) {
         float *row = s.sums + (which * s.chunks + chunk) * s.n;
 #pragma unroll
         for (int k = 0; k < C::HOLD; k++) {
-            int at = (k * team.size + team.lane) * C::VEC;
-            if (k * team.size * C::VEC >= s.n)
+            if (!C::FULL && k * columns >= s.n)
                 break; /* the same for the whole block */
-#pragma unroll
-            for (int i = 0; i < C::VEC; i++)
-                room[i][threadIdx.x] = sums[which][k][i];
+            sg_store(room + threadIdx.x * C::VEC, sums[which][k]);
             __syncthreads();
-            if ((int)threadIdx.x < team.size && at < s.n)
-#pragma unroll 1
-                for (int i = 0; i < C::VEC; i++) {
-                    float sum = 0;
-#pragma unroll 1
-                    for (int t = 0; t < teams; t++)
-                        sum += room[i][t * team.size + team.lane];
-                    row[at + i] = sum;
-                }
+            for (int j = threadIdx.x; j < columns && k * columns + j < s.n; j += SG_BLOCK) {
+                float sum = 0;
+#pragma unroll 8
+                for (int t = 0; t < teams; t++)
+                    sum += room[t * columns + j];
+                row[k * columns + j] = sum;
+            }
             __syncthreads();
         }
     }
 }
 
-template <class C, sg_cuda_norm_kind KIND> __global__ void __launch_bounds__(SG_BLOCK) layer_norm(sg_cuda_norm s)
+/* Blocks of a processor at a time, which bound the registers of a thread: two hide each other's waits for memory. */
+template <class C, sg_cuda_norm_kind KIND> struct blocks_of {
+    enum { LEAST = C::FULL && (KIND == SG_CUDA_NORM_VJP || sizeof(typename C::T) == 2) ? 2 : 1 };
+};
+
+template <class C, sg_cuda_norm_kind KIND>
+__global__ void __launch_bounds__(SG_BLOCK, (blocks_of<C, KIND>::LEAST)) layer_norm(sg_cuda_norm s)
 {
     enum { REVERSE = KIND == SG_CUDA_NORM_VJP || KIND == SG_CUDA_NORM_VJP_JVP };
-    __shared__ float room[SG_WARPS * SUMS_OF_SECOND], columns[REVERSE ? C::VEC : 1][SG_BLOCK];
+    __shared__ float room[SG_WARPS * SUMS_OF_SECOND];
+    alignas(32) __shared__ float columns[REVERSE ? C::VEC * SG_BLOCK : C::VEC];
     sg_team team = sg_team_of(C::FULL ? C::TEAM : s.team);
     int teams = SG_BLOCK / team.size, own = threadIdx.x / team.size;
     for (int64_t chunk = blockIdx.x; chunk < s.chunks; chunk += gridDim.x) {

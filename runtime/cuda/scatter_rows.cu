@@ -11,7 +11,7 @@
 enum {
     PLACES = SG_CUDA_SCATTER_PLACES,
     TILE_THREADS = 64,
-    BATCH = 4, /* rows read at once */
+    BATCH = 8, /* rows read at once */
     HEAD = 0,
     TAIL = 1
 };

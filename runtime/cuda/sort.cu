@@ -7,7 +7,7 @@
 #include <cub/device/device_radix_sort.cuh>
 #endif
 
-static const int64_t few_places = 16384;
+static const int64_t few_places = 8192;
 enum { OWN = 4 /* positions that a warp ranks at once */ };
 
 /* The index, or `rows` if it is out of range; only then `raise` matters. */

@@ -13,17 +13,20 @@
 enum {
     BLOCK = 256,
     FEW_BLOCKS = 132,    /* fewer leave processors without work */
-    WANTED_BLOCKS = 528, /* enough reads in flight */
+    WANTED_BLOCKS = 528, /* enough reads in flight; all of them at once on a large card */
+    SMALL_DEPTH = 4,     /* elements that a thread of a small sum adds up, if there are enough threads */
     SHORT_ROW = 8,       /* one thread reads it faster than a team joins it */
     TEAM_ROW = 1024,     /* the longest row of a team within a warp */
     ROW_CHUNK = 8192,    /* the least that a block takes of a contiguous row that is cut */
     SHORT_COLUMN = 8,    /* one thread reads it */
     MIDDLE_COLUMN = 64,  /* the same if there are many columns */
     MANY_COLUMNS = 1 << 16,
-    SMALL_SUM = 1 << 19, /* elements that one launch sums */
-    SMALL_COLUMN = 4096, /* its longest column */
-    LEAST_DEPTH = 8,     /* pieces of a thread of a chunk */
-    MOST_DEPTH = 1024    /* errors grow with it */
+    SMALL_SUM = 1 << 19,  /* elements that one launch sums */
+    MIDDLE_SUM = 1 << 22, /* the same of columns that are not long */
+    SMALL_COLUMN = 4096,  /* the longest columns of these */
+    NOT_LONG = 1024,
+    LEAST_DEPTH = 8,  /* pieces of a thread of a chunk */
+    MOST_DEPTH = 1024 /* errors grow with it */
 };
 #define MAX_PASSES (2 * SG_MAX_RANK)
 
@@ -64,6 +67,8 @@ static void choose_small(sg_cuda_sum_pass *p)
     while (p->lanes > 1 &&
            (p->lanes / 2 >= p->inner || (p->lanes > 8 && p->outer * ceil_div(p->inner, p->lanes) < FEW_BLOCKS)))
         p->lanes /= 2;
+    while (p->rows * p->lanes < SG_CUDA_SUM_THREADS(1) && p->rows * SMALL_DEPTH < p->size)
+        p->rows *= 2;
 }
 
 static void choose_large(sg_cuda_sum_pass *p, int32_t wide)
@@ -73,15 +78,23 @@ static void choose_large(sg_cuda_sum_pass *p, int32_t wide)
     p->lanes = 32;
     while (p->lanes > 1 && p->lanes / 2 >= pieces)
         p->lanes /= 2;
-    int64_t rows = SG_CUDA_SUM_THREADS(p->vector) / p->lanes, blocks = p->outer * ceil_div(pieces, p->lanes);
-    int64_t chunks = least_of(ceil_div(WANTED_BLOCKS, blocks), p->size / (LEAST_DEPTH * rows));
+    p->rows = SG_CUDA_SUM_THREADS(p->vector) / p->lanes;
+    int64_t rows = p->rows, blocks = p->outer * ceil_div(pieces, p->lanes);
+    int64_t chunks = least_of(WANTED_BLOCKS / blocks, p->size / (LEAST_DEPTH * rows));
     int64_t least = ceil_div(p->size, rows * MOST_DEPTH);
     p->chunk = ceil_div(p->size, chunks > least ? chunks : least);
 }
 
 static sg_cuda_sum_pass choose(int64_t outer, int64_t size, int64_t inner, bool bf16)
 {
-    sg_cuda_sum_pass p = {outer, size, inner, size, 1, 1, 1, SG_CUDA_SUM_THREAD, bf16, false};
+    sg_cuda_sum_pass p = {.outer = outer,
+                          .size = size,
+                          .inner = inner,
+                          .chunk = size,
+                          .lanes = 1,
+                          .rows = 1,
+                          .vector = 1,
+                          .in_bf16 = bf16};
     int32_t wide = bf16 ? 8 : 4;
     int64_t columns = outer * inner;
     if (inner == 1) {
@@ -90,7 +103,7 @@ static sg_cuda_sum_pass choose(int64_t outer, int64_t size, int64_t inner, bool 
         p.vector = inner % wide == 0 && columns / wide >= MANY_COLUMNS ? wide : 1;
     } else {
         p.form = SG_CUDA_SUM_COLUMNS;
-        if (columns * size <= SMALL_SUM && size <= SMALL_COLUMN)
+        if (size <= (columns * size <= SMALL_SUM ? SMALL_COLUMN : NOT_LONG) && columns * size <= MIDDLE_SUM)
             choose_small(&p);
         else
             choose_large(&p, wide);

@@ -3,24 +3,24 @@
 #include "runtime/cuda/row.cuh"
 #include "runtime/cuda/sum_internal.h"
 
-template <int V> struct batch {
-    enum { SIZE = V > 1 ? 4 : 8 };
+enum {
+    BATCH = 8,   /* pieces read at once */
+    FEW_ROWS = 8 /* of threads, whose sums one of them adds up */
 };
 
 /* Pieces at x, x + step, ... added to `sum`; `left` of them are there, of which this takes at most a batch. */
 template <class I, int V>
 __device__ static inline void add_batch(const I *x, int64_t step, int64_t left, float (&sum)[V])
 {
-    enum { SIZE = batch<V>::SIZE };
-    sg_piece<I, V> piece[SIZE];
+    sg_piece<I, V> piece[BATCH];
 #pragma unroll
-    for (int u = 0; u < SIZE; u++)
+    for (int u = 0; u < BATCH; u++)
         if (u < left)
             piece[u] = sg_load<V>(x + u * step);
         else
             piece[u] = {};
 #pragma unroll
-    for (int u = 0; u < SIZE; u++)
+    for (int u = 0; u < BATCH; u++)
 #pragma unroll
         for (int v = 0; v < V; v++)
             sum[v] += piece[u][v];
@@ -30,7 +30,7 @@ __device__ static inline void add_batch(const I *x, int64_t step, int64_t left, 
 template <class I, int V>
 __device__ static inline void add_pieces(const I *x, int64_t step, int64_t n, float (&sum)[V])
 {
-    for (; n > 0; n -= batch<V>::SIZE, x += batch<V>::SIZE * step)
+    for (; n > 0; n -= BATCH, x += BATCH * step)
         add_batch(x, step, n, sum);
 }
 
@@ -80,36 +80,40 @@ template <class I, class O, int V> __global__ void __launch_bounds__(SG_BLOCK) s
     }
 }
 
-/* Threads [y][x] of a block: x is a piece of the row, y takes every (threads / lanes)th row; then the upper half of the rows of threads
- * is added to the lower until one is left. */
+/* Threads [y][x] of a block: x is a piece of the row, y takes every p.rows-th row. Then the upper half of the rows of threads is added
+ * to the lower until few are left, which one adds up. */
 template <class I, class O, int V>
-__global__ void __launch_bounds__(SG_CUDA_SUM_THREADS(V)) sum_columns(sg_cuda_sum_pass p, const I *x, O *y)
+__global__ void __launch_bounds__(SG_CUDA_SUM_THREADS(V), V > 1 ? 4 : 2) sum_columns(sg_cuda_sum_pass p, const I *x, O *y)
 {
-    enum { THREADS = SG_CUDA_SUM_THREADS(V) };
-    __shared__ float room[V][THREADS];
-    int me = threadIdx.x, lane = me % p.lanes, row = me / p.lanes, rows = THREADS / p.lanes;
+    __shared__ float room[V][SG_CUDA_SUM_THREADS(V)];
+    int me = threadIdx.x, lane = me % p.lanes, row = me / p.lanes;
     int64_t pieces = p.inner / V, across = (pieces + p.lanes - 1) / p.lanes, tiles = p.outer * p.chunks * across;
     for (int64_t t = blockIdx.x; t < tiles; t += gridDim.x) {
         int64_t slab, o, piece = sg_divide(t, across, &slab) * p.lanes + lane, c = sg_divide(slab, p.chunks, &o);
         float sum[V] = {};
         if (piece < pieces)
-            add_pieces(x + begin_of(p, o, c) + row * p.inner + piece * V, rows * p.inner,
-                       (length_of(p, c) - row + rows - 1) / rows, sum);
+            add_pieces(x + begin_of(p, o, c) + row * p.inner + piece * V, p.rows * p.inner,
+                       (length_of(p, c) - row + p.rows - 1) / p.rows, sum);
 #pragma unroll
         for (int v = 0; v < V; v++)
             room[v][me] = sum[v];
         __syncthreads();
-        for (int half = rows / 2; half > 0; half /= 2) {
-            if (row < half)
+        int left = p.rows;
+        for (; left > FEW_ROWS; left /= 2) {
+            if (row < left / 2)
 #pragma unroll
                 for (int v = 0; v < V; v++)
-                    room[v][me] += room[v][me + half * p.lanes];
+                    room[v][me] += room[v][me + left / 2 * p.lanes];
             __syncthreads();
         }
         if (row == 0 && piece < pieces) {
 #pragma unroll
             for (int v = 0; v < V; v++)
                 sum[v] = room[v][me];
+            for (int k = 1; k < left; k++)
+#pragma unroll
+                for (int v = 0; v < V; v++)
+                    sum[v] += room[v][me + k * p.lanes];
             sg_store(y + slab * p.inner + piece * V, sum);
         }
         __syncthreads();
@@ -127,7 +131,7 @@ static void run_form(const sg_cuda_sum_pass *p, const void *in, void *out, cudaS
     else if (p->form == SG_CUDA_SUM_ROW)
         SG_CUDA_LAUNCH((sum_row<I, O, V>), sg_blocks(rows, SG_BLOCK / p->lanes), SG_BLOCK, stream, *p, x, y);
     else
-        SG_CUDA_LAUNCH((sum_columns<I, O, V>), sg_blocks(rows * across, 1), SG_CUDA_SUM_THREADS(V), stream, *p, x, y);
+        SG_CUDA_LAUNCH((sum_columns<I, O, V>), sg_blocks(rows * across, 1), p->lanes * p->rows, stream, *p, x, y);
 }
 
 template <class I, class O>

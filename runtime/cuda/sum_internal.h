@@ -14,13 +14,14 @@ typedef enum sg_cuda_sum_form { SG_CUDA_SUM_THREAD, SG_CUDA_SUM_ROW, SG_CUDA_SUM
 typedef struct sg_cuda_sum_pass {
     int64_t outer, size, inner, chunk, chunks;
     int32_t lanes;
+    int32_t rows; /* SG_CUDA_SUM_COLUMNS: of threads in a block, a power of two */
     int32_t
         vector; /* elements of a piece: 1, or those of 16 bytes of x, into which inner (SG_CUDA_SUM_ROW: size, chunk) divides */
     sg_cuda_sum_form form;
     bool in_bf16, out_bf16; /* else f32 */
 } sg_cuda_sum_pass;
 
-/* Threads of a block of columns: as many as their sums have room. */
+/* The most threads of a block of columns: as many as their sums have room. */
 #define SG_CUDA_SUM_THREADS(V) ((V) > 1 ? 256 : 512)
 
 #ifdef __cplusplus
