@@ -385,6 +385,36 @@ static void gradcheck_and_bench(void **state)
     succeeds("demo --help", "--json");
 }
 
+#define TINY_BERT "bench bert --layers 2 --hidden 16 --heads 2 --vocab 50 --batch 2 --seq 8 --time 1 --threads 1"
+
+/* Gradient and product agree with the decomposed graph, a product costs more, and a training step updates every weight. */
+static void bench_of_bert(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"bert/gradient/B2T8", "bert/hvp/B2T8", "bert/train/B2T8",
+                                        "bert/train_dropout/B2T8"};
+    json_t *timed = document(TINY_BERT " --check --json", 0), *rows = json_object_get(timed, "rows");
+    double flops[4];
+    assert_int_equal(json_array_size(rows), 4);
+    for (size_t i = 0; i < 4; i++) {
+        json_t *row = json_array_get(rows, i);
+        assert_string_equal(json_string_value(json_object_get(row, "name")), names[i]);
+        assert_true(json_real_value(json_object_get(row, "examples_per_s")) > 0);
+        flops[i] = json_real_value(json_object_get(row, "flops"));
+        json_t *difference = json_object_get(row, "difference");
+        assert_true((difference != NULL) == (i < 2));
+        if (difference)
+            assert_true(json_real_value(difference) < 1e-5);
+    }
+    assert_true(flops[1] > 2 * flops[0] && flops[1] < 4 * flops[0]);
+    assert_true(flops[2] > flops[0] && flops[3] > flops[2]);
+    json_decref(timed);
+    succeeds(TINY_BERT " --only hvp", "bert/hvp/B2T8");
+    fails(TINY_BERT " --only moon", 2, "train, train_dropout, gradient, hvp");
+    fails(TINY_BERT " --heads 3", 2, "no multiple of 3 heads");
+    fails(TINY_BERT " --layers 0", 2, "--layers must be a whole number in [1, 60]");
+}
+
 /* A folder with a case that holds, one that does not and one of an op unknown here. */
 static void golden_folders(void **state)
 {
@@ -438,6 +468,7 @@ int main(void)
         cmocka_unit_test(broken_models_are_refused),
         cmocka_unit_test(interrupted_runs_go_on),
         cmocka_unit_test(gradcheck_and_bench),
+        cmocka_unit_test(bench_of_bert),
         cmocka_unit_test(golden_folders),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
