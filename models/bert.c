@@ -101,8 +101,8 @@ sg_value sg_bert_embeddings(sg_scope scope, sg_value ids, sg_value types, const 
     sg_value kinds = weight(sg_scope_sub(s, "token_type_embeddings"), n->types, n->hidden);
     if (sg_is_none(ids))
         return SG_NONE;
-    sg_value kind = types.graph ? types : sg_cast(sg_zeros_like(sg_cast(ids, SG_F32)), SG_I32);
-    sg_value x = sg_add(sg_add(sg_gather(words, ids), sg_gather(kinds, kind)), sg_gather(places, positions(ids)));
+    sg_value kind = types.graph ? sg_gather(kinds, types) : sg_slice(kinds, 0, 0, 1);
+    sg_value x = sg_add(sg_add(sg_gather(words, ids), kind), sg_gather(places, positions(ids)));
     return drop(s, norm(s, x, n), n->dropout, train);
 }
 
