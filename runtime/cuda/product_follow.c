@@ -19,14 +19,17 @@ sg_matmul_problem sg_cuda_product_problem(sg_graph *graph, const sg_node *produc
     return sg_matmul_describe(&(sg_kernel_spec){.attr = product->attr, .in_shape = in, .out_shape = &out});
 }
 
-/* Steps in a kernel of our own cost nothing; cuBLASLt can add a row, or round its sums to another type. */
+/* Steps in a kernel of our own cost nothing; cuBLASLt can add a row, or keep float32 of bfloat16. With a row it does not split
+ * the sum, which products of float32 need to occupy the device: not there. */
 sg_fuse_follow sg_cuda_product_follow(sg_graph *graph, const sg_node *product)
 {
     sg_dtype dtype = sg_dtype_of(sg_value_at(graph, product->out));
     sg_matmul_problem p = sg_cuda_product_problem(graph, product);
     if ((dtype != SG_F32 && dtype != SG_BF16) || p.batch * p.m * p.n == 0 || p.k == 0)
         return SG_FUSE_NOTHING;
-    return dtype == SG_F32 && sg_cuda_product_is_small(&p, true) ? SG_FUSE_STEPS : SG_FUSE_ONE_STEP;
+    if (dtype == SG_F32)
+        return sg_cuda_product_is_small(&p, true) ? SG_FUSE_STEPS : SG_FUSE_NOTHING;
+    return SG_FUSE_ONE_STEP;
 }
 
 /* A vector along the last axis of the product, of its dtype, in whole words of 16 bytes. */
