@@ -2,8 +2,9 @@
 # Measure this machine and keep the results: benchmarks/results/CARD-DATE.json (every document of `sealgraph bench`, with the
 # card's name, driver, date and commit), .md (the tables) and .svg (the roofline of the operators).
 #   record.sh [PART...]      ops, step, predict, hvp, bert; all five without arguments
-# DEVICES (cpu,cuda), DTYPES of the operators (f32,bf16), MILLISECONDS a row (100), SEALGRAPH the program, OUT another folder. PEERS
-# names a folder in which benchmarks/peers/run_gpu.sh has left its results, whose ratios are then part of the page.
+# DEVICES (cpu,cuda), DTYPES of the operators (f32,bf16), MILLISECONDS a row (100), THREADS of the cpu, SEALGRAPH the program, OUT
+# another folder. FROM names a folder of documents measured elsewhere (ops.json, step.json, ..) to keep in place of measuring, with
+# CARD, DRIVER and DATE; PEERS one with ratios.txt, what benchmarks/peers/run_gpu.sh printed, which then is part of the page.
 set -eu
 cd "$(dirname "$0")/.."
 SEALGRAPH=${SEALGRAPH:-build/sealgraph}
@@ -11,18 +12,18 @@ DEVICES=${DEVICES:-cpu,cuda}
 OUT=${OUT:-benchmarks/results}
 [ $# -gt 0 ] || set -- ops step predict hvp bert
 
-card=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1) || card=""
+card=${CARD:-$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1)} || card=""
 [ -n "$card" ] || card=$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1)
-driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -1) || driver=""
+driver=${DRIVER:-$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -1)} || driver=""
 commit=${COMMIT:-$(git rev-parse --short HEAD 2>/dev/null || echo unknown)}
-date=$(date -u +%Y-%m-%d)
+date=${DATE:-$(date -u +%Y-%m-%d)}
 name=$(printf '%s' "$card" | tr 'A-Z' 'a-z' | tr -cs 'a-z0-9' '-' | sed 's/^-*//; s/-*$//')
 mkdir -p "$OUT"
 base=$OUT/$name-$date
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Two forms of one measurement are printed from one run: JSON is kept, and the page is written from it.
+# One run of each part: the page is written from its JSON.
 for part in "$@"; do
     dtypes=f32 devices=$DEVICES plot=""
     case $part in
@@ -32,9 +33,13 @@ for part in "$@"; do
     bert) dtypes=bf16 devices=cuda ;;
     *) echo "unknown part '$part': ops, step, predict, hvp or bert" >&2 && exit 2 ;;
     esac
+    if [ -n "${FROM:-}" ]; then
+        [ ! -s "$FROM/$part.json" ] || cp "$FROM/$part.json" "$work/"
+        continue
+    fi
     echo "$part ..." >&2
     # shellcheck disable=SC2086
-    "$SEALGRAPH" bench "$part" --device "$devices" --dtype $dtypes --time "${MILLISECONDS:-100}" $plot --json \
+    "$SEALGRAPH" bench "$part" --device "$devices" --dtype $dtypes --time "${MILLISECONDS:-100}" --threads "${THREADS:-0}" $plot --json \
         >"$work/$part.json" || { echo "$part: left out" >&2 && rm -f "$work/$part.json"; }
 done
 python3 benchmarks/record.py "$base" "$card" "$driver" "$date" "$commit" "$work" "${PEERS:-}"

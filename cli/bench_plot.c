@@ -13,10 +13,9 @@ enum {
     LEFT = 80,
     TOP = 56,
     PLOT_WIDTH = 760,
-    PLOT_HEIGHT = 560,
+    LEAST_PLOT = 560,
     LIST_LEFT = LEFT + PLOT_WIDTH + 40,
     LINE = 15,
-    LEAST_HEIGHT = TOP + PLOT_HEIGHT + 80,
     MOST_LABELS = 1024
 };
 
@@ -33,6 +32,7 @@ typedef struct place {
 typedef struct plot {
     FILE *out;
     const sg_bench *bench;
+    int height;                          /* of the plot: that of the list beside it */
     double x_low, x_high, y_low, y_high; /* powers of ten */
     place taken[MOST_LABELS];            /* middles of marks and labels drawn so far */
     int32_t n_taken;
@@ -49,7 +49,7 @@ static double across(const plot *p, double x)
 
 static double down(const plot *p, double y)
 {
-    return TOP + PLOT_HEIGHT * (p->y_high - log10(y)) / (p->y_high - p->y_low);
+    return TOP + p->height * (p->y_high - log10(y)) / (p->y_high - p->y_low);
 }
 
 static double smaller(double a, double b) { return a < b ? a : b; }
@@ -126,20 +126,20 @@ static void draw_axes(const plot *p)
     char text[32];
     fprintf(p->out, "<g stroke=\"#dddddd\">\n");
     for (int d = (int)p->x_low; d <= (int)p->x_high; d++)
-        fprintf(p->out, "<path d=\"M%.1f,%dv%d\"/>\n", across(p, pow(10, d)), TOP, PLOT_HEIGHT);
+        fprintf(p->out, "<path d=\"M%.1f,%dv%d\"/>\n", across(p, pow(10, d)), TOP, p->height);
     for (int d = (int)p->y_low; d <= (int)p->y_high; d++)
         fprintf(p->out, "<path d=\"M%d,%.1fh%d\"/>\n", LEFT, down(p, pow(10, d)), PLOT_WIDTH);
     fprintf(p->out, "</g>\n<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"none\" stroke=\"#444444\"/>\n",
-            LEFT, TOP, PLOT_WIDTH, PLOT_HEIGHT);
+            LEFT, TOP, PLOT_WIDTH, p->height);
     for (int d = (int)p->x_low; d <= (int)p->x_high; d++) {
         snprintf(text, sizeof text, "%g", pow(10, d));
-        text_at(p, across(p, pow(10, d)), TOP + PLOT_HEIGHT + 18, "middle", text);
+        text_at(p, across(p, pow(10, d)), TOP + p->height + 18, "middle", text);
     }
     for (int d = (int)p->y_low; d <= (int)p->y_high; d++)
         text_at(p, LEFT - 8, down(p, pow(10, d)) + 4, "end", decade(d, text, sizeof text));
-    text_at(p, LEFT + PLOT_WIDTH / 2.0, TOP + PLOT_HEIGHT + 42, "middle", "flops for each byte that must move");
+    text_at(p, LEFT + PLOT_WIDTH / 2.0, TOP + p->height + 42, "middle", "flops for each byte that must move");
     fprintf(p->out, "<text transform=\"translate(22,%d) rotate(-90)\" text-anchor=\"middle\">flops a second</text>\n",
-            TOP + PLOT_HEIGHT / 2);
+            TOP + p->height / 2);
 }
 
 static void draw_roof(const plot *p, int32_t k)
@@ -192,7 +192,7 @@ static void draw_number(plot *p, const sg_bench_row *r, int32_t number)
         double angle = 2 * M_PI * (step % 12) / 12, reach = 13 + 9 * (step / 12);
         place at = {mark.x + 1.2 * reach * cos(angle), mark.y - reach * sin(angle)};
         double score = smaller(nearness(p, at), 1.3) - 0.15 * (step / 12);
-        bool inside = at.x > LEFT + 8 && at.x < LEFT + PLOT_WIDTH - 8 && at.y > TOP + 6 && at.y < TOP + PLOT_HEIGHT - 6;
+        bool inside = at.x > LEFT + 8 && at.x < LEFT + PLOT_WIDTH - 8 && at.y > TOP + 6 && at.y < TOP + p->height - 6;
         if (inside && score > best_score) {
             best_score = score;
             best = at;
@@ -263,8 +263,9 @@ static void draw(plot *p)
     bool first;
     for (int32_t i = 0; i < p->bench->count; i++)
         names += (number_of(p->bench, i, &first), first);
-    int height = TOP + 40 + LINE * (names + 2 * p->bench->n_targets);
-    height = height > LEAST_HEIGHT ? height : LEAST_HEIGHT;
+    p->height = 20 + LINE * (names + 2 * p->bench->n_targets);
+    p->height = p->height > LEAST_PLOT ? p->height : LEAST_PLOT;
+    int height = TOP + p->height + 80;
     fprintf(p->out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
             "font-family=\"Helvetica, Arial, sans-serif\" font-size=\"13\">\n"
