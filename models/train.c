@@ -169,11 +169,11 @@ static sg_status collect(sgi_run *run, int64_t leave, bool *go_on, sg_error *err
     return SG_OK;
 }
 
-/* Validation and files keep the host busy: the first batches of the next epoch go to the device before the host turns to another
- * run. */
+/* Validation and files keep the host busy: the first batches of the next epoch, though not its last, go to the device before the
+ * host turns to another run. */
 static sg_status send_ahead(sgi_run *run, sg_error *err)
 {
-    for (int64_t k = 0; k < run->ahead && k < run->group->steps; k++) {
+    for (int64_t k = 0; k < run->ahead && k + 1 < run->group->steps; k++) {
         SG_TRY(encode(run->group, run->at.epoch, k, err));
         SG_TRY(sgi_send(run, err));
     }

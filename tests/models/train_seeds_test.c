@@ -30,7 +30,7 @@ static char *base;
 /* ---- helpers */
 
 typedef struct settings {
-    const char *device, *seed, *seeds, *lr;
+    const char *device, *seed, *seeds, *lr, *batch;
 } settings;
 
 static sg_config *configure(settings given)
@@ -40,8 +40,9 @@ static sg_config *configure(settings given)
     sg_setting sets[] = {{"--set", "device", given.device},
                          {"--set", "seed", given.seed},
                          {"--set", "seeds", given.seeds},
-                         {"--set", "train.lr", given.lr ? given.lr : "0.01"}};
-    sg_config_request request = {.file = "recipe", .text = recipe, .sets = sets, .n_sets = 4};
+                         {"--set", "train.lr", given.lr ? given.lr : "0.01"},
+                         {"--set", "train.batch", given.batch ? given.batch : "16"}};
+    sg_config_request request = {.file = "recipe", .text = recipe, .sets = sets, .n_sets = sizeof sets / sizeof *sets};
     if (sg_config_load(&config, &request, &err) != SG_OK)
         fail_msg("%s", err.text);
     return config;
@@ -144,7 +145,7 @@ static char *alone(const char *device, int64_t seed)
     snprintf(number, sizeof number, "%lld", (long long)seed);
     char *folder = file_in(base, name);
     if (!exists(folder, "metrics.json"))
-        good(train((settings){device, number, "[]", NULL}, folder, false, NULL, NULL, &result, &err), &err);
+        good(train((settings){device, number, "[]", NULL, NULL}, folder, false, NULL, NULL, &result, &err), &err);
     return folder;
 }
 
@@ -174,14 +175,14 @@ static void bits_are_those_of_each_alone(void **state)
         sg_seeds_result result;
         sg_error err = {0};
         ears heard = {0};
-        good(train((settings){devices[d], "4", "3", NULL}, folder, false, &heard, &result, NULL, &err), &err);
+        good(train((settings){devices[d], "4", "3", NULL, NULL}, folder, false, &heard, &result, NULL, &err), &err);
         assert_int_equal(result.count, 3);
         assert_int_equal(result.seed[2].seed, 6);
         assert_int_equal(heard.steps, 6 * heard.epochs);
         as_alone(devices[d], folder, &result);
         assert_true(exists(folder, "metrics.json") && exists(folder, "config.yml"));
         sg_seeds_result again;
-        assert_int_equal(train((settings){devices[d], "4", "3", NULL}, folder, false, NULL, &again, NULL, &err),
+        assert_int_equal(train((settings){devices[d], "4", "3", NULL, NULL}, folder, false, NULL, &again, NULL, &err),
                          SG_E_ARGUMENT);
         assert_non_null(strstr(err.text, "--force"));
         sg_seeds_result_free(&again);
@@ -196,7 +197,7 @@ static void twice_the_same(void **state)
     sg_train_result result;
     sg_error err = {0};
     char *first = alone("cuda", 5), *second = file_in(base, "cuda-5-again");
-    good(train((settings){"cuda", "5", "[]", NULL}, second, false, NULL, NULL, &result, &err), &err);
+    good(train((settings){"cuda", "5", "[]", NULL, NULL}, second, false, NULL, NULL, &result, &err), &err);
     same_runs(first, second);
     free(first);
     free(second);
@@ -206,7 +207,7 @@ static void twice_the_same(void **state)
 static sg_store *steps_by(bool launches, float *losses)
 {
     enum { STEPS = 20 };
-    sg_config *config = configure((settings){"cuda", "3", "[]", NULL});
+    sg_config *config = configure((settings){"cuda", "3", "[]", NULL, NULL});
     sg_training_data *data = data_for(config);
     sg_step_options o = sg_step_options_of(sg_config_values(config), data->data);
     sg_store *store = sg_store_new(SG_F32);
@@ -268,7 +269,7 @@ static void stopped_seeds_go_on(void **state)
         char name[32];
         snprintf(name, sizeof name, "stopped-%s", devices[d]);
         char *folder = file_in(base, name);
-        settings three = {devices[d], "4", "[6, 4, 5]", NULL};
+        settings three = {devices[d], "4", "[6, 4, 5]", NULL, NULL};
         static const int64_t stops[][3] = {{4, 1, 2}, {6, 2, 5}, {5, 3, 6}};
         sg_seeds_result result;
         sg_error err = {0};
@@ -301,7 +302,7 @@ static void finished_seeds_are_not_trained_again(void **state)
     sg_error err = {0};
     ears heard = {0};
     assert_int_equal(unlink(path), 0);
-    good(train((settings){"cpu", "4", "3", NULL}, folder, false, &heard, &result, NULL, &err), &err);
+    good(train((settings){"cpu", "4", "3", NULL, NULL}, folder, false, &heard, &result, NULL, &err), &err);
     assert_int_equal(heard.steps, 0);
     assert_true(result.finished);
     char *after = text_of(folder, "metrics.json");
@@ -319,7 +320,7 @@ static void divergence_is_told(void **state)
     char *folder = file_in(base, "diverged");
     sg_seeds_result result;
     sg_error err = {0};
-    assert_int_equal(train((settings){"cuda", "1", "2", "1e30"}, folder, false, NULL, &result, NULL, &err),
+    assert_int_equal(train((settings){"cuda", "1", "2", "1e30", NULL}, folder, false, NULL, &result, NULL, &err),
                      SG_E_DIVERGED);
     assert_non_null(strstr(err.text, "seed 1: loss"));
     assert_non_null(strstr(err.text, "batch"));
@@ -332,17 +333,24 @@ static void divergence_is_told(void **state)
     free(folder);
 }
 
+/* Epochs of one batch, of two, of more than are under way at a time. */
 static void runs_in_memory(void **state)
 {
     (void)state;
-    sg_seeds_result result;
-    sg_train_result one;
-    sg_error err = {0};
-    good(train((settings){"cpu", "4", "2", NULL}, NULL, false, NULL, &result, NULL, &err), &err);
-    good(train((settings){"cpu", "5", "[]", NULL}, NULL, false, NULL, NULL, &one, &err), &err);
-    same_stores(result.seed[1].result.store, one.store);
-    sg_seeds_result_free(&result);
-    sg_store_free(one.store);
+    static const char *const batches[] = {"16", "32", "50", "90", "200"};
+    static const char *const devices[] = {"cpu", "cuda"};
+    for (int d = 0; d < 2; d++)
+        for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
+            sg_seeds_result result;
+            sg_train_result one;
+            sg_error err = {0};
+            settings two = {devices[d], "4", "2", NULL, batches[i]}, single = {devices[d], "5", "[]", NULL, batches[i]};
+            good(train(two, NULL, false, NULL, &result, NULL, &err), &err);
+            good(train(single, NULL, false, NULL, NULL, &one, &err), &err);
+            same_stores(result.seed[1].result.store, one.store);
+            sg_seeds_result_free(&result);
+            sg_store_free(one.store);
+        }
 }
 
 static void seeds_of_a_configuration(void **state)
@@ -355,7 +363,7 @@ static void seeds_of_a_configuration(void **state)
     } cases[] = {{"[]", 1, 8, 8}, {"3", 3, 8, 10},   {"[1]", 1, 8, 8},       {"[2, 123, 234]", 3, 2, 234},
                  {"0", 0, 0, 0},  {"5000", 0, 0, 0}, {"[3, 1, 3]", 0, 0, 0}, {"7,0", 2, 7, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        sg_config *config = configure((settings){"cpu", "8", cases[i].given, NULL});
+        sg_config *config = configure((settings){"cpu", "8", cases[i].given, NULL, NULL});
         int64_t *seed = NULL;
         int32_t n = 0;
         sg_error err = {0};
