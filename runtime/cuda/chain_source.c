@@ -2,11 +2,10 @@
  * 16 bytes, does a line a step for each, and stores, so that an output may lie where an input lay. Shapes are in the text as
  * numbers: divisions by them become multiplications, one a pack where an operand is broadcast along whole packs. The elements
  * that are left at the end are packs of one. */
-#include <stdarg.h>
 #include <string.h>
 
 #include "ops/ops.h"
-#include "runtime/cuda/chain_internal.h"
+#include "runtime/cuda/chain_parts_internal.h"
 
 #define SG_OP(name) extern const sg_op sg_op_##name;
 #include "ops/op_list.h"
@@ -14,101 +13,8 @@
 
 enum { NONE = -1, MOST_POINTERS = 400 };
 
-/* Elements of bf16 in 16 bytes, of f32; and how many registers the operands of a pack may take. */
-enum { PACK_LOW = 8, PACK = 4, PACK_REGISTERS = 64 };
-
 /* A row of more elements is added up by a whole block. */
 enum { WARP = 32, WARP_ROW = 1024 };
-
-/* ---- which ops */
-
-/* Steps on float registers, and those that have one on integers too; the function's name is the op's. */
-static const sg_op *const real_steps[] = {
-    &sg_op_floor,       &sg_op_exp,         &sg_op_expm1,      &sg_op_log,     &sg_op_log1p,
-    &sg_op_sqrt,        &sg_op_rsqrt,       &sg_op_reciprocal, &sg_op_sin,     &sg_op_cos,
-    &sg_op_tanh,        &sg_op_erf,         &sg_op_erfc,       &sg_op_sigmoid, &sg_op_log_sigmoid,
-    &sg_op_softplus,    &sg_op_gelu,        &sg_op_leaky_relu, &sg_op_elu,     &sg_op_gelu_derivative,
-    &sg_op_clip,        &sg_op_is_finite,   &sg_op_div,        &sg_op_pow,     &sg_op_xlogy,
-    &sg_op_logical_and, &sg_op_logical_not, &sg_op_logical_or,
-};
-static const sg_op *const both_steps[] = {
-    &sg_op_neg,       &sg_op_abs,  &sg_op_sign,       &sg_op_square,  &sg_op_relu,          &sg_op_add,
-    &sg_op_sub,       &sg_op_mul,  &sg_op_maximum,    &sg_op_minimum, &sg_op_equal,         &sg_op_where,
-    &sg_op_not_equal, &sg_op_less, &sg_op_less_equal, &sg_op_greater, &sg_op_greater_equal,
-};
-
-static bool among(const sg_op *op, const sg_op *const *list, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (list[i] == op)
-            return true;
-    return false;
-}
-
-static bool is_sum(const sg_op *op) { return op == &sg_op_sum || op == &sg_op_sum_like; }
-static bool has_both(const sg_op *op) { return among(op, both_steps, sizeof both_steps / sizeof *both_steps); }
-static bool has_real(const sg_op *op) { return among(op, real_steps, sizeof real_steps / sizeof *real_steps); }
-
-/* A function to the digits of bf16 alone takes much less time. */
-static bool has_low(const sg_op *op)
-{
-    return op == &sg_op_gelu || op == &sg_op_gelu_derivative || op == &sg_op_sigmoid || op == &sg_op_tanh;
-}
-
-/* The operand itself, seen in another shape. */
-static bool passes_on(const sg_op *op) { return op == &sg_op_stop_gradient || op == &sg_op_broadcast_like; }
-
-static bool is_draw(const sg_op *op)
-{
-    return op == &sg_op_uniform_like || op == &sg_op_normal_like || op == &sg_op_keyed_uniform;
-}
-
-static bool has_register(sg_dtype dtype)
-{
-    return dtype == SG_F32 || dtype == SG_I32 || dtype == SG_BOOL || dtype == SG_BF16;
-}
-
-bool sg_cuda_chain_has(const sg_op *op, int32_t n_in, const sg_dtype *in, sg_dtype out)
-{
-    for (int32_t k = 0; k < n_in; k++)
-        if (!has_register(in[k]))
-            return false;
-    if (!has_register(out))
-        return false;
-    if (passes_on(op) || op == &sg_op_tile_axis || op == &sg_op_fill_like || op == &sg_op_cast)
-        return true;
-    if (is_draw(op))
-        return out == SG_F32 || out == SG_BF16;
-    return has_both(op) || (has_real(op) && in[n_in - 1] != SG_I32);
-}
-
-/* ---- text */
-
-typedef struct text {
-    char *at;
-    size_t length, capacity;
-    bool failed;
-} text;
-
-static void put(text *t, const char *format, ...) SG_PRINTF(2, 3);
-static void put(text *t, const char *format, ...)
-{
-    va_list args;
-    for (int attempt = 0; attempt < 2 && !t->failed; attempt++) {
-        va_start(args, format);
-        int n = vsnprintf(t->at + t->length, t->capacity - t->length, format, args);
-        va_end(args);
-        if (n >= 0 && (size_t)n < t->capacity - t->length) {
-            t->length += (size_t)n;
-            return;
-        }
-        size_t wider = 2 * t->capacity + (size_t)(n > 0 ? n : 0) + 1;
-        char *moved = n < 0 ? NULL : sg_realloc(t->at, wider);
-        t->failed = !moved;
-        t->at = moved ? moved : t->at;
-        t->capacity = moved ? wider : t->capacity;
-    }
-}
 
 /* ---- values */
 
@@ -133,12 +39,12 @@ typedef struct writer {
     int32_t *parameter; /* of each operand, or NONE */
     bool *scattered;    /* of each operand: read at other places than the element's own */
     sg_shape space;
-    text setup;         /* before the loop */
-    text loads, stores; /* of packs */
-    text reads, steps;  /* of each element between */
-    text ends;          /* of each row, where there are sums */
-    bool failed;        /* out of memory */
-    const sg_op *unfit; /* no step for this one */
+    sg_cuda_text setup;         /* before the loop */
+    sg_cuda_text loads, stores; /* of packs */
+    sg_cuda_text reads, steps;  /* of each element between */
+    sg_cuda_text ends;          /* of each row, where there are sums */
+    bool failed;                /* out of memory */
+    const sg_op *unfit;         /* no step for this one */
 } writer;
 
 static int32_t add_slot(writer *w, slot s)
@@ -188,101 +94,52 @@ static const char *memory_type(sg_dtype dtype)
     return dtype == SG_I32 ? "int" : dtype == SG_BOOL ? "unsigned char" : dtype == SG_BF16 ? "sg_bf16" : "float";
 }
 
-/* Where the elements of an operand lie: axes of size 1 dropped, neighbours merged where one step of the outer is a walk of
- * the inner. */
-typedef struct places {
-    int32_t rank;
-    int64_t dim[SG_MAX_RANK], stride[SG_MAX_RANK];
-} places;
-
-static places places_of(const writer *w, const slot *s)
-{
-    places p = {0};
-    int32_t lead = w->space.rank - s->shape.rank;
-    for (int32_t i = 0; i < w->space.rank; i++) {
-        int64_t d = w->space.dim[i], step = i < lead || s->shape.dim[i - lead] == 1 ? 0 : s->stride[i - lead];
-        if (d == 1)
-            continue;
-        if (p.rank > 0 && p.stride[p.rank - 1] == step * d) {
-            p.dim[p.rank - 1] *= d;
-            p.stride[p.rank - 1] = step;
-        } else {
-            p.dim[p.rank] = d;
-            p.stride[p.rank++] = step;
-        }
-    }
-    return p;
-}
-
-/* How a pack reads an operand. */
-typedef enum access {
-    ACCESS_NUMBER,  /* one element for all */
-    ACCESS_OWN,     /* a pack, at the place of the elements themselves */
-    ACCESS_PACK,    /* a pack, elsewhere */
-    ACCESS_SAME,    /* one element for the pack */
-    ACCESS_ELEMENTS /* element by element */
-} access;
-
-static access access_of(const places *p, int64_t pack)
-{
-    int32_t last = p->rank - 1;
-    bool whole = true;
-    if (p->rank == 0 || (p->rank == 1 && p->stride[0] == 0))
-        return ACCESS_NUMBER;
-    if (p->rank == 1 && p->stride[0] == 1)
-        return ACCESS_OWN;
-    for (int32_t i = 0; i < last; i++)
-        whole = whole && p->stride[i] % pack == 0;
-    if (p->dim[last] % pack == 0 && p->stride[last] == 1 && whole)
-        return ACCESS_PACK;
-    return p->dim[last] % pack == 0 && p->stride[last] == 0 ? ACCESS_SAME : ACCESS_ELEMENTS;
-}
-
-static void put_place(text *t, const places *p, const char *element)
+static void put_place(sg_cuda_text *t, const sg_cuda_places *p, const char *element)
 {
     int64_t inner = 1;
     int32_t terms = 0;
     for (int32_t i = p->rank - 1; i >= 0; inner *= p->dim[i--]) {
         if (p->stride[i] == 0)
             continue;
-        put(t, "%s(index)%lld * (%s", terms++ ? " + " : "", (long long)p->stride[i], element);
+        sg_cuda_put(t, "%s(index)%lld * (%s", terms++ ? " + " : "", (long long)p->stride[i], element);
         if (inner > 1)
-            put(t, " / (index)%lld", (long long)inner);
+            sg_cuda_put(t, " / (index)%lld", (long long)inner);
         if (i > 0)
-            put(t, " %% (index)%lld", (long long)p->dim[i]);
-        put(t, ")");
+            sg_cuda_put(t, " %% (index)%lld", (long long)p->dim[i]);
+        sg_cuda_put(t, ")");
     }
     if (terms == 0)
-        put(t, "0");
+        sg_cuda_put(t, "0");
 }
 
 /* const TYPE vAT = sg_read(inK[place]); */
-static void put_read(text *t, const char *indent, const slot *s, int32_t at, int32_t parameter, const places *p,
-                     const char *element)
+static void put_read(sg_cuda_text *t, const char *indent, const slot *s, int32_t at, int32_t parameter,
+                     const sg_cuda_places *p, const char *element)
 {
-    put(t, "%sconst %s v%d = sg_read(in%d[", indent, register_type(s->dtype), (int)at, (int)parameter);
+    sg_cuda_put(t, "%sconst %s v%d = sg_read(in%d[", indent, register_type(s->dtype), (int)at, (int)parameter);
     put_place(t, p, element);
-    put(t, "]);\n");
+    sg_cuda_put(t, "]);\n");
 }
 
 static void load_input(writer *w, int32_t at)
 {
     const slot *s = &w->slot[at];
     int32_t parameter = parameter_of(w, s->input);
-    places p = places_of(w, s);
-    access how = access_of(&p, w->chain->pack);
-    w->scattered[s->input] |= how != ACCESS_OWN;
-    if (how == ACCESS_NUMBER) {
+    sg_cuda_places p = sg_cuda_places_of(&w->space, &s->shape, s->stride);
+    sg_cuda_access how = sg_cuda_access_of(&p, w->chain->pack);
+    w->scattered[s->input] |= how != SG_CUDA_ACCESS_OWN;
+    if (how == SG_CUDA_ACCESS_NUMBER) {
         put_read(&w->setup, "    ", s, at, parameter, &p, "0");
-    } else if (how == ACCESS_SAME) {
+    } else if (how == SG_CUDA_ACCESS_SAME) {
         put_read(&w->loads, "        ", s, at, parameter, &p, "first");
-    } else if (how == ACCESS_ELEMENTS) {
+    } else if (how == SG_CUDA_ACCESS_ELEMENTS) {
         put_read(&w->reads, "            ", s, at, parameter, &p, "i");
     } else {
-        put(&w->loads, "        const auto p%d = sg_load<V>(in%d + ", (int)at, (int)parameter);
+        sg_cuda_put(&w->loads, "        const auto p%d = sg_load<V>(in%d + ", (int)at, (int)parameter);
         put_place(&w->loads, &p, "first");
-        put(&w->loads, ");\n");
-        put(&w->reads, "            const %s v%d = sg_read(p%d.x[k]);\n", register_type(s->dtype), (int)at, (int)at);
+        sg_cuda_put(&w->loads, ");\n");
+        sg_cuda_put(&w->reads, "            const %s v%d = sg_read(p%d.x[k]);\n", register_type(s->dtype), (int)at,
+                    (int)at);
     }
 }
 
@@ -297,9 +154,9 @@ static void load(writer *w, int32_t at)
         uint32_t bits;
         memcpy(&bits, &real, sizeof bits);
         if (s->dtype == SG_I32)
-            put(&w->setup, "    const int v%d = (int)0x%xu;\n", (int)at, (unsigned)(int32_t)s->number);
+            sg_cuda_put(&w->setup, "    const int v%d = (int)0x%xu;\n", (int)at, (unsigned)(int32_t)s->number);
         else
-            put(&w->setup, "    const float v%d = __int_as_float((int)0x%xu);\n", (int)at, (unsigned)bits);
+            sg_cuda_put(&w->setup, "    const float v%d = __int_as_float((int)0x%xu);\n", (int)at, (unsigned)bits);
     } else if (s->kind == INPUT) {
         load_input(w, at);
     }
@@ -352,13 +209,13 @@ static int32_t write_draw(writer *w, const unit *u)
     w->scattered[words] = true;
     w->chain->draws = true;
     if (u->op == &sg_op_keyed_uniform)
-        put(&w->setup, "    const sg_draw d%d = sg_draw_of_key(in%d);\n", (int)at, (int)parameter_of(w, words));
+        sg_cuda_put(&w->setup, "    const sg_draw d%d = sg_draw_of_key(in%d);\n", (int)at, (int)parameter_of(w, words));
     else
-        put(&w->setup, "    const sg_draw d%d = sg_draw_make(%lluull, in%d, repeat);\n", (int)at,
-            (unsigned long long)u->attr[0].i, (int)parameter_of(w, words));
-    put(&w->loads, "        const auto b%d = sg_draw_bits<V>(d%d, first);\n", (int)at, (int)at);
-    put(&w->steps, "            const float v%d = sg_%s_from_bits(b%d.x[k]);\n", (int)at,
-        u->op == &sg_op_normal_like ? "normal" : "uniform", (int)at);
+        sg_cuda_put(&w->setup, "    const sg_draw d%d = sg_draw_make(%lluull, in%d, repeat);\n", (int)at,
+                    (unsigned long long)u->attr[0].i, (int)parameter_of(w, words));
+    sg_cuda_put(&w->loads, "        const auto b%d = sg_draw_bits<V>(d%d, first);\n", (int)at, (int)at);
+    sg_cuda_put(&w->steps, "            const float v%d = sg_%s_from_bits(b%d.x[k]);\n", (int)at,
+                u->op == &sg_op_normal_like ? "normal" : "uniform", (int)at);
     return at;
 }
 
@@ -367,16 +224,16 @@ static int32_t write_call(writer *w, const unit *u, const char *function)
     for (int32_t k = 0; k < u->n_in; k++)
         load(w, u->in[k]);
     int32_t at = result_slot(w, u);
-    put(&w->steps, "            const %s v%d = sg_%s(", register_type(u->dtype), (int)at, function);
+    sg_cuda_put(&w->steps, "            const %s v%d = sg_%s(", register_type(u->dtype), (int)at, function);
     for (int32_t k = 0; k < u->n_in; k++)
-        put(&w->steps, "%sv%d", k ? ", " : "", (int)u->in[k]);
+        sg_cuda_put(&w->steps, "%sv%d", k ? ", " : "", (int)u->in[k]);
     for (int32_t k = 0; u->op != &sg_op_cast && k < u->op->n_attrs; k++) {
         float number = (float)u->attr[k].f;
         uint32_t bits;
         memcpy(&bits, &number, sizeof bits);
-        put(&w->steps, ", __int_as_float((int)0x%xu)", (unsigned)bits);
+        sg_cuda_put(&w->steps, ", __int_as_float((int)0x%xu)", (unsigned)bits);
     }
-    put(&w->steps, ");\n");
+    sg_cuda_put(&w->steps, ");\n");
     return at;
 }
 
@@ -385,7 +242,7 @@ static int32_t write_product(writer *w, const unit *u)
     int32_t at = result_slot(w, u);
     for (int32_t k = 0; k < 2; k++)
         w->chain->factor[k] = w->slot[u->in[k]].input;
-    put(&w->reads, "            const float v%d = element;\n", (int)at);
+    sg_cuda_put(&w->reads, "            const float v%d = element;\n", (int)at);
     return at;
 }
 
@@ -397,18 +254,18 @@ static int32_t write_unit(writer *w, const unit *u)
         return number_slot(w, u->attr[0].f, u->dtype);
     if (u->op == &sg_op_tile_axis)
         return write_tile(w, u);
-    if (passes_on(u->op))
+    if (sg_cuda_step_view(u->op))
         return u->in[0];
-    if (is_draw(u->op))
+    if (sg_cuda_step_draw(u->op))
         return write_draw(w, u);
     if (u->op == &sg_op_cast)
         return write_call(w, u, u->dtype == SG_I32 ? "to_int" : u->dtype == SG_BOOL ? "to_bool" : "to_float");
-    if (u->dtype == SG_BF16 && has_low(u->op)) {
+    if (u->dtype == SG_BF16 && sg_cuda_step_low(u->op)) {
         char function[48];
         snprintf(function, sizeof function, "low_%s", u->op->name);
         return write_call(w, u, function);
     }
-    return has_both(u->op) || has_real(u->op) ? write_call(w, u, u->op->name) : unfit(w, u->op);
+    return sg_cuda_step_both(u->op) || sg_cuda_step_real(u->op) ? write_call(w, u, u->op->name) : unfit(w, u->op);
 }
 
 /* Threads add up as they go; the end of the row, or of the columns, joins what they have. */
@@ -417,12 +274,13 @@ static void leave_sum(writer *w, int32_t of, int32_t output)
     int j = (int)output;
     bool columns = w->chain->sum.inner > 1;
     load(w, of);
-    put(&w->setup, "    float s%d = 0;\n", j);
-    put(&w->steps, "            s%d += v%d;\n", j, (int)of);
-    put(&w->ends,
-        "        s%d = sg_join_%s<%d>(s%d);\n        if (leads)\n            out%d[place] = s%d;\n"
-        "        s%d = 0;\n",
-        j, columns ? "groups" : "lanes", columns ? SG_CUDA_CHAIN_BLOCK / WARP : (int)w->chain->lanes, j, j, j, j);
+    sg_cuda_put(&w->setup, "    float s%d = 0;\n", j);
+    sg_cuda_put(&w->steps, "            s%d += v%d;\n", j, (int)of);
+    sg_cuda_put(&w->ends,
+                "        s%d = sg_join_%s<%d>(s%d);\n        if (leads)\n            out%d[place] = s%d;\n"
+                "        s%d = 0;\n",
+                j, columns ? "groups" : "lanes", columns ? SG_CUDA_CHAIN_BLOCK / WARP : (int)w->chain->lanes, j, j, j,
+                j);
 }
 
 static void leave(writer *w, int32_t at, int32_t output)
@@ -434,9 +292,9 @@ static void leave(writer *w, int32_t at, int32_t output)
         return;
     }
     load(w, at);
-    put(&w->loads, "        sg_pack<%s, V> r%d;\n", memory_type(w->spec->out_dtype[output]), (int)output);
-    put(&w->steps, "            sg_write(&r%d.x[k], v%d);\n", (int)output, (int)at);
-    put(&w->stores, "        sg_store(out%d + first, r%d);\n", (int)output, (int)output);
+    sg_cuda_put(&w->loads, "        sg_pack<%s, V> r%d;\n", memory_type(w->spec->out_dtype[output]), (int)output);
+    sg_cuda_put(&w->steps, "            sg_write(&r%d.x[k], v%d);\n", (int)output, (int)at);
+    sg_cuda_put(&w->stores, "        sg_store(out%d + first, r%d);\n", (int)output, (int)output);
 }
 
 /* ---- nodes */
@@ -450,7 +308,7 @@ static int32_t write_node(writer *w, sg_graph *body, const sg_node *node, const 
         return number_slot(w, node->attr[0].reals[0], dtype);
     if (node->op->flags & SG_OP_LEAF)
         return input_slot(w, (*next_input)++, shape, dtype);
-    if (is_sum(node->op)) {
+    if (sg_cuda_step_sum(node->op)) {
         w->chain->n_steps++;
         return add_slot(w, (slot){.kind = SUM, .dtype = dtype, .shape = *shape, .input = slot_of[node->in[0]]});
     }
@@ -491,87 +349,61 @@ static void write_single(writer *w)
 /* ---- the whole */
 
 /* The elements of a product, as it is finished. */
-static void put_product_loop(text *all)
+static void put_product_loop(sg_cuda_text *all)
 {
-    put(all, "    product_compute(a, b);\n    for (int e = threadIdx.x; e < SHARE; e += THREADS) {\n"
-             "        const index i = product_place(e);\n        if (i == NOWHERE)\n            continue;\n"
-             "        element = product_element(e);\n        part(sg_width<1>(), i);\n    }\n");
-}
-
-/* A warp or the block takes a row. */
-static void put_rows(const sg_cuda_chain *c, const char *ends, text *all)
-{
-    int lanes = (int)c->lanes, rows = SG_CUDA_CHAIN_BLOCK / lanes;
-    put(all, "    const index lane = threadIdx.x %% %d;\n    const bool leads = lane == 0;\n", lanes);
-    put(all,
-        "    for (index place = blockIdx.x * (index)%d + threadIdx.x / %d; place < (index)%lldull; place += gridDim.x "
-        "* "
-        "(index)%d) {\n",
-        rows, lanes, (long long)c->sum.outer, rows);
-    put(all, "#pragma unroll 4\n        for (index p = lane; p < (index)%lldull; p += %d)\n",
-        (long long)(c->sum.length / c->pack), lanes);
-    put(all, "            part(sg_width<%d>(), place * (index)%lldull + p * %d);\n%s    }\n", (int)c->pack,
-        (long long)c->sum.length, (int)c->pack, ends);
-}
-
-/* Each warp of a block takes every eighth element of the same 32 columns. */
-static void put_columns(const sg_cuda_chain *c, const char *ends, text *all)
-{
-    long long inner = c->sum.inner, length = c->sum.length, tiles = (inner + WARP - 1) / WARP;
-    put(all, "    for (index t = blockIdx.x; t < (index)%lldull; t += gridDim.x) {\n", (long long)c->sum.outer * tiles);
-    put(all, "        const index row = t / (index)%lldull, column = t %% (index)%lldull * %d + threadIdx.x %% %d;\n",
-        tiles, tiles, WARP, WARP);
-    put(all, "        const index place = row * (index)%lldull + column;\n", inner);
-    put(all, "        const bool inside = column < (index)%lldull, leads = inside && threadIdx.x < %d;\n", inner, WARP);
-    put(all, "#pragma unroll 4\n        for (index p = threadIdx.x / %d; inside && p < (index)%lldull; p += %d)\n",
-        WARP, length, SG_CUDA_CHAIN_BLOCK / WARP);
-    put(all, "            part(sg_width<1>(), (row * (index)%lldull + p) * (index)%lldull + column);\n%s    }\n",
-        length, inner, ends);
+    sg_cuda_put(all, "    product_compute(a, b);\n    for (int e = threadIdx.x; e < SHARE; e += THREADS) {\n"
+                     "        const index i = product_place(e);\n        if (i == NOWHERE)\n            continue;\n"
+                     "        element = product_element(e);\n        part(sg_width<1>(), i);\n    }\n");
 }
 
 /* Every element once, a pack at a time, if nothing is summed. */
-static void put_loop(const writer *w, text *all)
+static void put_loop(const writer *w, sg_cuda_text *all)
 {
     const sg_cuda_chain *c = w->chain;
     if (c->sum.length > 0) {
-        (c->sum.inner > 1 ? put_columns : put_rows)(c, w->ends.at, all);
+        sg_cuda_put_sums(c, w->ends.at, all);
         return;
     }
-    put(all, "    const index thread = blockIdx.x * (index)blockDim.x + threadIdx.x, all = gridDim.x * "
-             "(index)blockDim.x;\n");
-    put(all, "    for (index p = thread; p < (index)%lldull; p += all)\n        part(sg_width<%d>(), p * %d);\n",
-        (long long)(c->count / c->pack), (int)c->pack, (int)c->pack);
+    sg_cuda_put(all, "    const index thread = blockIdx.x * (index)blockDim.x + threadIdx.x, all = gridDim.x * "
+                     "(index)blockDim.x;\n");
+    sg_cuda_put(all,
+                "    for (index p = thread; p < (index)%lldull; p += all)\n        part(sg_width<%d>(), p * %d);\n",
+                (long long)(c->count / c->pack), (int)c->pack, (int)c->pack);
     if (c->count % c->pack != 0)
-        put(all,
+        sg_cuda_put(
+            all,
             "    for (index i = (index)%lldull + thread; i < (index)%lldull; i += all)\n        part(sg_width<1>(), "
             "i);\n",
             (long long)(c->count / c->pack * c->pack), (long long)c->count);
 }
 
-static void join(writer *w, text *all)
+static void join(writer *w, sg_cuda_text *all)
 {
     const sg_kernel_spec *spec = w->spec;
     const sg_cuda_chain *c = w->chain;
     bool product = c->factor[0] != NONE;
-    put(all, "#include \"random.h\"\n#include \"functions.h\"\ntypedef %s index;\n%s",
-        c->count < INT32_MAX / 2 ? "unsigned" : "unsigned long long", product ? "#include \"product.h\"\n" : "");
-    put(all, "extern \"C\" __global__ void chain(%s", product ? "const float *a, const float *b, " : "");
+    sg_cuda_put(all, "#include \"random.h\"\n#include \"functions.h\"\ntypedef %s index;\n%s",
+                c->count < INT32_MAX / 2 ? "unsigned" : "unsigned long long",
+                product ? "#include \"product.h\"\n" : "");
+    sg_cuda_put(all, "extern \"C\" __global__ void chain(%s", product ? "const float *a, const float *b, " : "");
     for (int32_t k = 0; k < c->n_input; k++)
-        put(all, "const %s *in%d, ", memory_type(spec->in_dtype[c->input[k]]), (int)k);
+        sg_cuda_put(all, "const %s *in%d, ", memory_type(spec->in_dtype[c->input[k]]), (int)k);
     for (int32_t j = 0; j < spec->n_out; j++)
-        put(all, "%s *out%d, ", memory_type(spec->out_dtype[j]), (int)j);
-    put(all, "unsigned long long repeat)\n{\n%s", product ? "    float element = 0;\n" : "");
-    put(all, "%s", w->setup.at);
-    put(all,
+        sg_cuda_put(all, "%s *out%d, ", memory_type(spec->out_dtype[j]), (int)j);
+    sg_cuda_put(all, "unsigned long long repeat)\n{\n%s", product ? "    float element = 0;\n" : "");
+    sg_cuda_put(all, "%s", w->setup.at);
+    sg_cuda_put(
+        all,
         "    const auto part = [&](auto width, index first) {\n        constexpr int V = decltype(width)::value;\n");
-    put(all, "%s#pragma unroll\n        for (int k = 0; k < V; k++) {\n            const index i = first + k;\n",
-        w->loads.at);
-    put(all, "            (void)i;\n%s%s        }\n%s    };\n", w->reads.at, w->steps.at, w->stores.at);
+    sg_cuda_put(all,
+                "%s#pragma unroll\n        for (int k = 0; k < V; k++) {\n            const index i = first + k;\n",
+                w->loads.at);
+    sg_cuda_put(all, "            (void)i;\n%s%s        }\n%s    };\n", w->reads.at, w->steps.at, w->stores.at);
     if (product)
         put_product_loop(all);
     else
         put_loop(w, all);
-    put(all, "}\n");
+    sg_cuda_put(all, "}\n");
 }
 
 /* Output j may lie where an input of its element size lay that is read at its own element alone. */
@@ -596,7 +428,7 @@ static void find_aliases(const writer *w)
 static bool start(writer *w)
 {
     const sg_kernel_spec *spec = w->spec;
-    text *texts[] = {&w->setup, &w->loads, &w->reads, &w->steps, &w->stores, &w->ends};
+    sg_cuda_text *texts[] = {&w->setup, &w->loads, &w->reads, &w->steps, &w->stores, &w->ends};
     w->parameter = sg_calloc(spec->n_in + 1, sizeof *w->parameter);
     w->scattered = sg_calloc(spec->n_in + 1, sizeof *w->scattered);
     w->chain->factor[0] = w->chain->factor[1] = NONE;
@@ -634,7 +466,7 @@ static void write_all(writer *w)
         write_single(w);
     if (w->failed || w->unfit)
         return;
-    text all = {.capacity = 1024, .at = sg_calloc(1024, 1)};
+    sg_cuda_text all = {.capacity = 1024, .at = sg_calloc(1024, 1)};
     w->failed = !all.at;
     if (!w->failed)
         join(w, &all);
@@ -652,30 +484,13 @@ static void find_space(writer *w)
     w->space = spec->out_shape[0];
     for (int32_t j = 0; body && j < sg_result_count(body); j++) {
         const sg_node *node = sg_node_of(sg_result_value(body, j));
-        if (!is_sum(node->op))
+        if (!sg_cuda_step_sum(node->op))
             continue;
         w->space = *sg_shape_of(sg_value_at(body, node->in[0]));
         sg_fuse_sum_form(node, &w->space, &spec->out_shape[j], &w->chain->sum);
         w->chain->lanes = w->chain->sum.inner > 1 || w->chain->sum.length <= WARP_ROW ? WARP : SG_CUDA_CHAIN_BLOCK;
     }
     w->chain->count = sg_shape_count(&w->space);
-}
-
-/* As many elements as 16 bytes hold of the smallest reals, fewer where the operands of a pack would not leave registers to
- * compute in, or where so few threads would not fill the device. Sums have the same order on every device: there, only where a
- * row would not keep its threads busy or not begin with a pack. */
-static int32_t pack_of(const sg_kernel_spec *spec, const sg_cuda_chain *c, int64_t threads)
-{
-    int32_t n = spec->n_in + spec->n_out, pack = PACK;
-    for (int32_t k = 0; k < spec->n_in; k++)
-        pack = spec->in_dtype[k] == SG_BF16 ? PACK_LOW : pack;
-    for (int32_t j = 0; j < spec->n_out; j++)
-        pack = spec->out_dtype[j] == SG_BF16 ? PACK_LOW : pack;
-    while (pack > 1 &&
-           ((int64_t)pack * n > PACK_REGISTERS ||
-            (c->sum.length ? c->sum.length % pack || c->sum.length / pack < c->lanes : c->count / pack < threads)))
-        pack /= 2;
-    return c->sum.inner > 1 ? 1 : pack;
 }
 
 sg_status sg_cuda_chain_write(sg_cuda_chain *chain, const sg_kernel_spec *spec, int64_t threads, sg_error *err)
@@ -685,7 +500,7 @@ sg_status sg_cuda_chain_write(sg_cuda_chain *chain, const sg_kernel_spec *spec, 
         return sg_fail(err, SG_E_UNSUPPORTED, "a chain of %d operands is too long", (int)(spec->n_in + spec->n_out));
     w.failed = !start(&w);
     find_space(&w);
-    chain->pack = pack_of(spec, chain, threads);
+    chain->pack = sg_cuda_chain_pack(spec, chain, threads);
     if (!w.failed)
         write_all(&w);
     finish(&w);
