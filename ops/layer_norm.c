@@ -13,18 +13,20 @@ enum { AXES, EPS };
 static const sg_attr_spec attrs[] = {ATTRS}, vjp_attrs[] = {ATTRS, SG_VJP_ATTRS}, jvp_attrs[] = {ATTRS, SG_JVP_ATTRS},
                           vjp_jvp_attrs[] = {ATTRS, SG_VJP_ATTRS, SG_JVP_ATTRS};
 
+/* From bf16 everything in between is f32, as it is in the kernels. */
 static void decompose(const sg_decompose_args *args)
 {
-    sg_value x = args->in[0], gamma = args->in[1], beta = args->in[2];
+    sg_dtype dtype = sg_dtype_of(args->in[0]), wide = sg_dtype_statistic(dtype);
+    sg_value x = sg_cast(args->in[0], wide), gamma = sg_cast(args->in[1], wide), beta = sg_cast(args->in[2], wide);
     int32_t n = (int32_t)args->node->attr[AXES].i, last[SG_MAX_RANK];
     for (int32_t i = 0; i < n; i++)
         last[i] = i - n;
     sg_value mean = sg_mean_axes(x, n, last, true), centred = sg_sub(x, mean);
     sg_value variance = sg_mean_axes(sg_square(centred), n, last, true);
     sg_value rstd = sg_rsqrt(sg_add_scalar(variance, args->node->attr[EPS].f));
-    args->out[0] = sg_add(sg_mul(sg_mul(centred, rstd), gamma), beta);
-    args->out[1] = sg_cast(mean, sg_dtype_statistic(sg_dtype_of(x)));
-    args->out[2] = sg_cast(rstd, sg_dtype_statistic(sg_dtype_of(x)));
+    args->out[0] = sg_cast(sg_add(sg_mul(sg_mul(centred, rstd), gamma), beta), dtype);
+    args->out[1] = mean;
+    args->out[2] = rstd;
 }
 
 static sg_status require_affine(const sg_infer_args *args, int32_t input, const sg_shape *row)

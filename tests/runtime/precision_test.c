@@ -362,10 +362,10 @@ struct sg_device {
 };
 static int32_t low_products, low_others;
 
-static sg_status few_open(const char *spec, int32_t threads, sg_device **out, sg_error *err)
+static sg_status few_open(const sg_device_options *options, sg_device **out, sg_error *err)
 {
     static sg_device device;
-    (void)spec, (void)threads, (void)err;
+    (void)options, (void)err;
     *out = &device;
     return SG_OK;
 }
