@@ -5,6 +5,7 @@ bfloat16, weights, normalisation and losses in float32; AdamW. Training and grad
 fails; Hessian products (forward over reverse) need XLA's, since cuDNN's has no second derivative.
 usage: jax_bert.py [train/B32T128 ...] [--tiny]
 """
+import concurrent.futures
 import json
 import statistics
 import sys
@@ -84,27 +85,12 @@ def median_seconds(call, state, inner=5, rounds=7):
     return statistics.median(times)
 
 
-def training(p, ids, y, kernel):
-    optimiser = optax.adamw(1e-5)
-
-    def step(p, state):
-        change, state = optimiser.update(jax.grad(loss)(p, ids, y, kernel), state, p)
-        return optax.apply_updates(p, change), state
-
-    return median_seconds(jax.jit(step, donate_argnums=(0, 1)), (p, optimiser.init(p)))
-
-
-def derivative(function, *arguments):
-    compiled = jax.jit(function).lower(*arguments).compile()
-    seconds = median_seconds(lambda *_: (compiled(*arguments),), ())
-    return seconds, compiled.memory_analysis().temp_size_in_bytes / 2**30
-
-
 def product(p, v, ids, y, kernel):
     return jax.jvp(lambda p: jax.grad(loss)(p, ids, y, kernel), (p,), (v,))[1]
 
 
-def measure(row, kernel):
+def prepare(row, kernel):
+    """What is measured, compiled, and its arguments."""
     what, shape = row.split("/")
     batch, length = (int(n) for n in shape[1:].split("T"))
     keys = jax.random.split(jax.random.PRNGKey(1), 2)
@@ -112,22 +98,45 @@ def measure(row, kernel):
     y = (jax.random.uniform(keys[1], (batch, LABELS)) < 0.05).astype(jnp.float32)
     p = parameters()
     if what == "train":
-        return training(p, ids, y, kernel), None
+        optimiser = optax.adamw(1e-5)
+
+        def step(p, state):
+            change, state = optimiser.update(jax.grad(loss)(p, ids, y, kernel), state, p)
+            return optax.apply_updates(p, change), state
+
+        arguments = (p, optimiser.init(p))
+        return jax.jit(step, donate_argnums=(0, 1)).lower(*arguments).compile(), arguments
     if what == "gradient":
-        return derivative(lambda p, ids, y: jax.grad(loss)(p, ids, y, kernel), p, ids, y)
-    return derivative(lambda p, v, ids, y: product(p, v, ids, y, kernel), p, jax.tree.map(jnp.ones_like, p), ids, y)
+        arguments = (p, ids, y)
+        return jax.jit(lambda *a: jax.grad(loss)(*a, kernel)).lower(*arguments).compile(), arguments
+    arguments = (p, jax.tree.map(jnp.ones_like, p), ids, y)
+    return jax.jit(lambda *a: product(*a, kernel)).lower(*arguments).compile(), arguments
 
 
-seconds, temporaries, kernels = {}, {}, {}
-for row in [word for word in sys.argv[1:] if word != "--tiny"] or ROWS:
+def prepare_any(row):
+    """With cuDNN's attention if that is possible."""
     for kernel in KERNELS if not row.startswith("hvp") else ("xla",):
         try:
-            started = time.perf_counter()
-            took, gib = measure(row, kernel)
-            print(f"{row} {kernel}: {took * 1e3:.3f} ms ({time.perf_counter() - started:.0f} s)", file=sys.stderr, flush=True)
+            return (*prepare(row, kernel), kernel)
         except Exception as problem:
             print(f"{row} {kernel}: {repr(problem)[:300]}", file=sys.stderr, flush=True)
-            continue
-        seconds[f"bert/{row}"], temporaries[f"bert/{row}"], kernels[f"bert/{row}"] = took, gib, kernel
-        break
+    return None
+
+
+started = time.perf_counter()
+rows = [word for word in sys.argv[1:] if word != "--tiny"] or ROWS
+with concurrent.futures.ThreadPoolExecutor() as pool:
+    prepared = dict(zip(rows, pool.map(prepare_any, rows)))
+print(f"compiled in {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
+seconds, temporaries, kernels = {}, {}, {}
+for row in rows:
+    if not prepared[row]:
+        continue
+    compiled, arguments, kernel = prepared.pop(row)
+    name = f"bert/{row}"
+    step = compiled if row.startswith("train") else lambda *_: (compiled(*arguments),)
+    seconds[name] = median_seconds(step, arguments if row.startswith("train") else ())
+    temporaries[name], kernels[name] = compiled.memory_analysis().temp_size_in_bytes / 2**30, kernel
+    print(f"{row} {kernel}: {seconds[name] * 1e3:.3f} ms", file=sys.stderr, flush=True)
+    del arguments, compiled
 print(json.dumps({"version": jax.__version__, "seconds": seconds, "temporary_gib": temporaries, "kernel": kernels}))
