@@ -306,7 +306,7 @@ __device__ static inline void leave_sums(const sg_cuda_norm &s, sg_team team, in
 
 /* Blocks of a processor at a time, which bound the registers of a thread: two hide each other's waits for memory. */
 template <class C, sg_cuda_norm_kind KIND> struct blocks_of {
-    enum { LEAST = C::FULL && (KIND == SG_CUDA_NORM_VJP || sizeof(typename C::T) == 2) ? 2 : 1 };
+    enum { LEAST = C::FULL && sizeof(typename C::T) == sizeof(sg_bf16) ? 2 : 1 };
 };
 
 template <class C, sg_cuda_norm_kind KIND>
