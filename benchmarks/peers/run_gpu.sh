@@ -3,14 +3,14 @@
 #   run_gpu.sh PROGRAM [PART...]
 # PROGRAM: sealgraph, or the build folder that holds it. PARTS, all without arguments: bert step predict, and jax, torch,
 # compile (PyTorch's compiler) for the peers. PYTHON names an interpreter that has jax, optax and torch for the GPU. Each
-# measurement has a time limit of its own, LIMIT seconds (60): what takes longer is left out. With KEEP, a folder, the JSON stays.
+# measurement has a time limit of its own, LIMIT seconds (120): what takes longer is left out. With KEEP, a folder, the JSON stays.
 set -eu
 program=${1:?usage: run_gpu.sh PROGRAM [bert|step|predict|jax|torch|compile ...]}
 shift
 [ ! -d "$program" ] || program=$program/sealgraph
 parts=${*:-bert step predict jax torch compile}
 here=$(dirname "$0")
-PYTHON=${PYTHON:-python3} LIMIT=${LIMIT:-60}
+PYTHON=${PYTHON:-python3} LIMIT=${LIMIT:-120}
 export XLA_PYTHON_CLIENT_PREALLOCATE=false
 out=${KEEP:-$(mktemp -d)}
 [ -n "${KEEP:-}" ] || trap 'rm -rf "$out"' EXIT
