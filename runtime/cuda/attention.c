@@ -127,6 +127,8 @@ static places find_places(const sg_kernel_spec *spec)
         p.tv = sg_derivative_with(&outer, SG_ATTENTION_V);
         p.tbias = p.bias < 0 ? -1 : sg_derivative_with(&outer, p.bias);
     }
+    if (op == &sg_op_attention_jvp)
+        p.lse = sg_derivative_hint(op, &outer, SG_ATTENTION_LSE);
     if (op == &sg_op_attention_vjp_jvp) {
         p.tg = p.g < 0 ? -1 : sg_derivative_with(&outer, p.g);
         p.tg_lse = p.g_lse < 0 ? -1 : sg_derivative_with(&outer, p.g_lse);
