@@ -36,6 +36,7 @@ static const sg_sample rows[] = {
     {"layer_norm", "", "[3, 5]", 3, 3, {REAL(S2(3, 5), -2, 2), REAL(S1(5), 0.5, 2), REAL(S1(5), -1, 1)}, .build = layer_norm},
     {"layer_norm", "", "[2, 3, 33]", 3, 1, {REAL(S3(2, 3, 33), 1, 3), REAL(S1(33), 0.5, 2), REAL(S1(33), -1, 1)}, .build = layer_norm},
     {"layer_norm", "two axes", "[2, 3, 4]", 3, 3, {REAL(S3(2, 3, 4), -2, 2), REAL(S2(3, 4), 0.5, 2), REAL(S2(3, 4), -1, 1)}, .build = layer_norm},
+    {"layer_norm", "beta a number", "[3, 5]", 3, 3, {REAL(S2(3, 5), -2, 2), REAL(S1(5), 0.5, 2), REAL(S0, -1, 1)}, .build = layer_norm},
     {"layer_norm", "plain", "[3, 5]", 1, 1, {REAL(S2(3, 5), -2, 2)}, .build = layer_norm_plain},
     {"layer_norm", "scaled", "[3, 5]", 2, 1, {REAL(S2(3, 5), -2, 2), REAL(S1(5), 0.5, 2)}, .build = layer_norm_scaled},
     {"layer_norm", "shifted", "[3, 5]", 2, 1, {REAL(S2(3, 5), -2, 2), REAL(S1(5), -1, 1)}, .build = layer_norm_shifted},

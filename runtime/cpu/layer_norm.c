@@ -259,10 +259,16 @@ static bool find_places(const sg_kernel_spec *spec, places *p)
     return only_y_seeded(&reverse);
 }
 
+static bool is_number(const sg_kernel_spec *spec, int32_t input) { return spec->in_shape[input].rank == 0; }
+
+/* Sums and tangents are those of rows: where gamma or beta is one number, its derivatives are left to the decomposition. */
 static bool supports(const sg_kernel_spec *spec)
 {
     places p;
-    return spec->in_dtype[X] == SG_F32 && find_places(spec, &p);
+    if (spec->in_dtype[X] != SG_F32 || !find_places(spec, &p))
+        return false;
+    bool gamma_varies = p.ggamma >= 0 || p.tgamma >= 0, beta_varies = p.gbeta >= 0 || p.tbeta >= 0;
+    return !(gamma_varies && is_number(spec, GAMMA)) && !(beta_varies && is_number(spec, BETA));
 }
 
 static row_fn row_of_op(const sg_op *op)
@@ -296,8 +302,8 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     cut_chunks(s, spec);
     find_places(spec, &s->p);
     s->eps = (float)spec->attr[1].f;
-    s->number[GAMMA] = spec->in_shape[GAMMA].rank == 0;
-    s->number[BETA] = spec->in_shape[BETA].rank == 0;
+    s->number[GAMMA] = is_number(spec, GAMMA);
+    s->number[BETA] = is_number(spec, BETA);
     s->run = row_of_op(op);
     for (int32_t k = 0; k < 3; k++)
         s->alias[k] = -1;
