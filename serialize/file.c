@@ -42,23 +42,41 @@ static sg_status write_all(int fd, const char *data, size_t size, const char *pa
         data += n;
         size -= (size_t)n;
     }
-    return fsync(fd) == 0 ? SG_OK : io_error(err, "sync", path);
+    /* Pipes and devices cannot be synced. */
+    return fsync(fd) == 0 || errno == EINVAL || errno == EROFS ? SG_OK : io_error(err, "sync", path);
+}
+
+/* What a path that is no plain file names (a pipe, a device, the file behind a link) must not be replaced by a file. */
+static bool names_another(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
+}
+
+static sg_status write_to(const char *path, const void *data, size_t size, sg_error *err)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return io_error(err, "create", path);
+    sg_status status = write_all(fd, data, size, path, err);
+    if (close(fd) != 0 && status == SG_OK)
+        status = io_error(err, "close", path);
+    return status;
 }
 
 sg_status sg_file_write(const char *path, const void *data, size_t size, sg_error *err)
 {
+    if (names_another(path))
+        return write_to(path, data, size, err);
     size_t length = strlen(path) + 32;
     char *temporary = sg_alloc(length);
     if (!temporary)
         return sg_fail(err, SG_E_MEMORY, "out of memory");
     snprintf(temporary, length, "%s.tmp%ld", path, (long)getpid());
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    sg_status status = fd < 0 ? io_error(err, "create", temporary) : write_all(fd, data, size, temporary, err);
-    if (fd >= 0 && close(fd) != 0 && status == SG_OK)
-        status = io_error(err, "close", temporary);
+    sg_status status = write_to(temporary, data, size, err);
     if (status == SG_OK)
         status = sg_file_rename(temporary, path, err);
-    if (status != SG_OK && fd >= 0)
+    if (status != SG_OK)
         unlink(temporary);
     sg_free(temporary);
     return status;

@@ -14,7 +14,8 @@ extern "C" {
 #endif
 
 /* ---- whole files */
-/* Replace `path` by the given bytes. */
+/* Replace `path` by the given bytes: the old ones or the new ones are there at any time. What stands for another file (a link,
+ * a pipe, a device such as /dev/stdout) is written through instead, in place. */
 sg_status sg_file_write(const char *path, const void *data, size_t size, sg_error *err);
 /* Read a whole file of at most `limit` bytes; a NUL follows the data. Release with sg_free. */
 sg_status sg_file_read(const char *path, size_t limit, char **data, size_t *size, sg_error *err);

@@ -1,0 +1,85 @@
+/* Whole files: a plain file is replaced, what stands for another file is written through. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/model_files.h"
+
+static void holds(const char *path, const char *text)
+{
+    char got[64] = {0};
+    int fd = open(path, O_RDONLY | O_NONBLOCK);
+    assert_true(fd >= 0);
+    assert_int_equal(read(fd, got, sizeof got - 1), strlen(text));
+    assert_string_equal(got, text);
+    close(fd);
+}
+
+static mode_t kind(const char *path)
+{
+    struct stat st;
+    assert_int_equal(lstat(path, &st), 0);
+    return st.st_mode & S_IFMT;
+}
+
+static void plain_files_are_replaced(void **state)
+{
+    (void)state;
+    char *folder = new_folder(), *path = file_in(folder, "a"), *other = file_in(folder, "b");
+    assert_int_equal(sg_file_write(path, "first", 5, NULL), SG_OK);
+    assert_int_equal(link(path, other), 0);
+    assert_int_equal(sg_file_write(path, "then", 4, NULL), SG_OK);
+    holds(path, "then");
+    holds(other, "first");
+    sg_folder_remove(folder, NULL);
+    free(path);
+    free(other);
+    free(folder);
+}
+
+static void links_stay_links(void **state)
+{
+    (void)state;
+    char *folder = new_folder(), *path = file_in(folder, "a"), *link = file_in(folder, "link");
+    assert_int_equal(sg_file_write(path, "longer than this", 16, NULL), SG_OK);
+    assert_int_equal(symlink("a", link), 0);
+    assert_int_equal(sg_file_write(link, "through", 7, NULL), SG_OK);
+    assert_int_equal(kind(link), S_IFLNK);
+    holds(path, "through");
+    sg_folder_remove(folder, NULL);
+    free(path);
+    free(link);
+    free(folder);
+}
+
+static void pipes_stay_pipes(void **state)
+{
+    (void)state;
+    char *folder = new_folder(), *path = file_in(folder, "pipe");
+    assert_int_equal(mkfifo(path, 0600), 0);
+    int reader = open(path, O_RDWR | O_NONBLOCK);
+    assert_true(reader >= 0);
+    assert_int_equal(sg_file_write(path, "flows", 5, NULL), SG_OK);
+    assert_int_equal(kind(path), S_IFIFO);
+    holds(path, "flows");
+    close(reader);
+    sg_folder_remove(folder, NULL);
+    free(path);
+    free(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain_files_are_replaced),
+        cmocka_unit_test(links_stay_links),
+        cmocka_unit_test(pipes_stay_pipes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
