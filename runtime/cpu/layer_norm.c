@@ -15,8 +15,7 @@
 #include "runtime/cpu/cpu_kernels.h"
 #include "runtime/cpu/norm_kernels_internal.h"
 #include "runtime/cpu/row_kernels_internal.h"
-
-#include "ops/derivative_internal.h"
+#include "runtime/layer_norm_places_internal.h"
 
 #include <math.h>
 #include <string.h>
@@ -32,13 +31,6 @@ enum { X, GAMMA, BETA };    /* inputs */
 enum { Y, MEAN, RSTD };     /* outputs */
 enum { TO_GAMMA, TO_BETA }; /* sums over rows */
 
-/* Where the node's operands lie; -1: there is none. */
-typedef struct places {
-    int32_t mean, rstd, g;         /* known beforehand */
-    int32_t tx, tgamma, tbeta, tg; /* tangents */
-    int32_t gx, ggamma, gbeta;     /* outputs of the reverse derivative */
-} places;
-
 typedef struct job job;
 typedef void (*row_fn)(const job *j, int64_t r, int64_t chunk);
 
@@ -46,7 +38,7 @@ typedef struct layer_norm {
     int64_t rows, n, chunk, chunks;
     float eps;
     bool number[3]; /* by input: gamma or beta is one number instead of a row */
-    places p;
+    sg_layer_norm_places p;
     row_fn run;
     int32_t alias[3];
 } layer_norm;
@@ -87,7 +79,7 @@ static sg_norm_row statistics(const job *j, const float *x)
 
 static sg_norm_row known_row(const job *j, int64_t r)
 {
-    const places *p = &j->s->p;
+    const sg_layer_norm_places *p = &j->s->p;
     const float *x = row_of(j->l->in[X], j, r);
     if (p->mean < 0)
         return statistics(j, x);
@@ -106,7 +98,7 @@ static void forward_row(const job *j, int64_t r, int64_t chunk)
 
 static void vjp_row(const job *j, int64_t r, int64_t chunk)
 {
-    const places *p = &j->s->p;
+    const sg_layer_norm_places *p = &j->s->p;
     float n = (float)j->s->n, sum[2];
     sg_norm_row row = known_row(j, r);
     const float *g = row_of(j->l->in[p->g], j, r);
@@ -121,7 +113,7 @@ static void vjp_row(const job *j, int64_t r, int64_t chunk)
 static void jvp_row(const job *j, int64_t r, int64_t chunk)
 {
     (void)chunk;
-    const places *p = &j->s->p;
+    const sg_layer_norm_places *p = &j->s->p;
     float sum[2] = {0, 0}, mean = 0, along = 0;
     sg_norm_row row = known_row(j, r), plain = row;
     const float *t = tangent_row(j, p->tx, r);
@@ -138,7 +130,7 @@ static void jvp_row(const job *j, int64_t r, int64_t chunk)
 
 static void vjp_jvp_row(const job *j, int64_t r, int64_t chunk)
 {
-    const places *p = &j->s->p;
+    const sg_layer_norm_places *p = &j->s->p;
     sg_norm_row row = known_row(j, r);
     const float *g = row_of(j->l->in[p->g], j, r), *dgamma = tangent_row(j, p->tgamma, 0);
     const float *t = tangent_row(j, p->tx, r), *dg = tangent_row(j, p->tg, r);
@@ -215,57 +207,13 @@ static bool launch(const sg_launch *l, sg_error *err)
 
 /* --------------------------------------------------------------------------------------------------------- prepare */
 
-static void find_tangents(places *p, const sg_derivative_parts *parts)
-{
-    p->tx = sg_derivative_with(parts, X);
-    p->tgamma = sg_derivative_with(parts, GAMMA);
-    p->tbeta = sg_derivative_with(parts, BETA);
-}
-
-static void find_reverse(places *p, const sg_derivative_parts *parts)
-{
-    p->mean = sg_derivative_hint(&sg_op_layer_norm_vjp, parts, MEAN);
-    p->rstd = sg_derivative_hint(&sg_op_layer_norm_vjp, parts, RSTD);
-    p->g = sg_derivative_with(parts, Y);
-    p->gx = sg_derivative_wrt(parts, X);
-    p->ggamma = sg_derivative_wrt(parts, GAMMA);
-    p->gbeta = sg_derivative_wrt(parts, BETA);
-}
-
-static bool only_y_seeded(const sg_derivative_parts *parts) { return parts->n_with == 1 && parts->with[0] == Y; }
-
-/* False if there is no kernel for this choice of derivatives: those of mean and rstd are left to the decomposition. */
-static bool find_places(const sg_kernel_spec *spec, places *p)
-{
-    const sg_op *op = spec->node->op;
-    *p = (places){-1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
-    if (op == &sg_op_layer_norm)
-        return true;
-    sg_derivative_parts parts = sg_derivative_split(op, spec->attr, spec->n_in);
-    if (op == &sg_op_layer_norm_jvp) {
-        find_tangents(p, &parts);
-        p->mean = sg_derivative_hint(op, &parts, MEAN);
-        p->rstd = sg_derivative_hint(op, &parts, RSTD);
-        return true;
-    }
-    if (op == &sg_op_layer_norm_vjp) {
-        find_reverse(p, &parts);
-        return only_y_seeded(&parts);
-    }
-    sg_derivative_parts reverse = sg_derivative_split(&sg_op_layer_norm_vjp, spec->attr, parts.n_x);
-    find_reverse(p, &reverse);
-    find_tangents(p, &parts);
-    p->tg = sg_derivative_with(&parts, p->g);
-    return only_y_seeded(&reverse);
-}
-
 static bool is_number(const sg_kernel_spec *spec, int32_t input) { return spec->in_shape[input].rank == 0; }
 
 /* Sums and tangents are those of rows: where gamma or beta is one number, its derivatives are left to the decomposition. */
 static bool supports(const sg_kernel_spec *spec)
 {
-    places p;
-    if (spec->in_dtype[X] != SG_F32 || !find_places(spec, &p))
+    sg_layer_norm_places p;
+    if (spec->in_dtype[X] != SG_F32 || !sg_layer_norm_find(spec, &p))
         return false;
     bool gamma_varies = p.ggamma >= 0 || p.tgamma >= 0, beta_varies = p.gbeta >= 0 || p.tbeta >= 0;
     return !(gamma_varies && is_number(spec, GAMMA)) && !(beta_varies && is_number(spec, BETA));
@@ -300,7 +248,7 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     if (!s)
         return sg_fail(err, SG_E_MEMORY, "out of memory for %s", op->name);
     cut_chunks(s, spec);
-    find_places(spec, &s->p);
+    sg_layer_norm_find(spec, &s->p);
     s->eps = (float)spec->attr[1].f;
     s->number[GAMMA] = is_number(spec, GAMMA);
     s->number[BETA] = is_number(spec, BETA);

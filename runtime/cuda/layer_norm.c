@@ -3,6 +3,7 @@
 #include "ops/derivative_internal.h"
 #include "runtime/cuda/cuda_kernels.h"
 #include "runtime/cuda/layer_norm_internal.h"
+#include "runtime/layer_norm_places_internal.h"
 
 enum {
     BLOCKS =
@@ -13,16 +14,9 @@ enum {
 enum { X, GAMMA, BETA }; /* inputs */
 enum { Y, MEAN, RSTD };  /* outputs */
 
-/* Where the node's operands lie; -1: there is none. */
-typedef struct places {
-    int32_t mean, rstd, g;         /* known beforehand */
-    int32_t tx, tgamma, tbeta, tg; /* tangents */
-    int32_t gx, ggamma, gbeta;     /* outputs of the reverse derivative */
-} places;
-
 typedef struct layer_norm {
     sg_cuda_norm s;
-    places p;
+    sg_layer_norm_places p;
     int32_t alias[3];
 } layer_norm;
 
@@ -34,7 +28,7 @@ static void *output(const sg_launch *l, int32_t place) { return place < 0 ? NULL
 static bool launch(const sg_launch *l, sg_error *err)
 {
     const layer_norm *norm = l->state;
-    const places *p = &norm->p;
+    const sg_layer_norm_places *p = &norm->p;
     sg_cuda_norm s = norm->s;
     bool reverse = s.kind == SG_CUDA_NORM_VJP || s.kind == SG_CUDA_NORM_VJP_JVP;
     s.x = l->in[X];
@@ -59,50 +53,6 @@ static bool launch(const sg_launch *l, sg_error *err)
 
 /* --------------------------------------------------------------------------------------------------------- prepare */
 
-static void find_tangents(places *p, const sg_derivative_parts *parts)
-{
-    p->tx = sg_derivative_with(parts, X);
-    p->tgamma = sg_derivative_with(parts, GAMMA);
-    p->tbeta = sg_derivative_with(parts, BETA);
-}
-
-static void find_reverse(places *p, const sg_derivative_parts *parts)
-{
-    p->mean = sg_derivative_hint(&sg_op_layer_norm_vjp, parts, MEAN);
-    p->rstd = sg_derivative_hint(&sg_op_layer_norm_vjp, parts, RSTD);
-    p->g = sg_derivative_with(parts, Y);
-    p->gx = sg_derivative_wrt(parts, X);
-    p->ggamma = sg_derivative_wrt(parts, GAMMA);
-    p->gbeta = sg_derivative_wrt(parts, BETA);
-}
-
-static bool only_y_seeded(const sg_derivative_parts *parts) { return parts->n_with == 1 && parts->with[0] == Y; }
-
-/* False if there is no kernel for this choice of derivatives. */
-static bool find_places(const sg_kernel_spec *spec, places *p)
-{
-    const sg_op *op = spec->node->op;
-    *p = (places){-1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
-    if (op == &sg_op_layer_norm)
-        return true;
-    sg_derivative_parts parts = sg_derivative_split(op, spec->attr, spec->n_in);
-    if (op == &sg_op_layer_norm_jvp) {
-        find_tangents(p, &parts);
-        p->mean = sg_derivative_hint(op, &parts, MEAN);
-        p->rstd = sg_derivative_hint(op, &parts, RSTD);
-        return true;
-    }
-    if (op == &sg_op_layer_norm_vjp) {
-        find_reverse(p, &parts);
-        return only_y_seeded(&parts);
-    }
-    sg_derivative_parts reverse = sg_derivative_split(&sg_op_layer_norm_vjp, spec->attr, parts.n_x);
-    find_reverse(p, &reverse);
-    find_tangents(p, &parts);
-    p->tg = sg_derivative_with(&parts, p->g);
-    return only_y_seeded(&reverse);
-}
-
 static bool is_number(const sg_kernel_spec *spec, int32_t k) { return spec->in_shape[k].rank == 0; }
 
 static void find_rows(sg_cuda_norm *s, const sg_kernel_spec *spec)
@@ -118,7 +68,7 @@ static void find_rows(sg_cuda_norm *s, const sg_kernel_spec *spec)
 static bool is_f32(const sg_kernel_spec *spec, int32_t k) { return k < 0 || spec->in_dtype[k] == SG_F32; }
 
 /* Rows, gamma and beta have one type, by the shape rule; statistics are f32 whatever that is. */
-static bool fits_types(const sg_kernel_spec *spec, const places *p)
+static bool fits_types(const sg_kernel_spec *spec, const sg_layer_norm_places *p)
 {
     const sg_op *op = spec->node->op;
     bool forward = op == &sg_op_layer_norm || op == &sg_op_layer_norm_jvp;
@@ -128,9 +78,9 @@ static bool fits_types(const sg_kernel_spec *spec, const places *p)
 
 static bool supports(const sg_kernel_spec *spec)
 {
-    places p;
+    sg_layer_norm_places p;
     sg_cuda_norm s = {0};
-    if (!find_places(spec, &p) || !fits_types(spec, &p))
+    if (!sg_layer_norm_find(spec, &p) || !fits_types(spec, &p))
         return false;
     find_rows(&s, spec);
     bool number_sums = (p.ggamma >= 0 && is_number(spec, GAMMA)) || (p.gbeta >= 0 && is_number(spec, BETA));
@@ -160,7 +110,7 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     layer_norm *norm = sg_calloc(1, sizeof *norm);
     if (!norm)
         return sg_fail(err, SG_E_MEMORY, "out of memory for %s", op->name);
-    find_places(spec, &norm->p);
+    sg_layer_norm_find(spec, &norm->p);
     find_rows(&norm->s, spec);
     norm->s.kind = kind_of(op);
     norm->s.eps = (float)spec->attr[1].f;
