@@ -43,11 +43,18 @@ static void decompose(sg_graph *to, sg_graph *from, const sg_node *node, const s
 static bool replace(void *user, sg_graph *to, sg_graph *from, const sg_node *node, const sg_value *in, sg_value *out)
 {
     lowering *l = user;
-    if (node->op->flags & SG_OP_LEAF || sg_is_view(node) || node->op == &sg_op_repeat ||
-        sg_spec_supported(l->session, from, node))
+    bool yes, wide = false;
+    if (node->op->flags & SG_OP_LEAF || sg_is_view(node) || node->op == &sg_op_repeat)
+        return false;
+    if (sg_spec_supported(l->session, from, node, false, &yes) != SG_OK ||
+        sg_spec_supported(l->session, from, node, true, &wide) != SG_OK) {
+        sg_graph_fail(to, SG_E_MEMORY, SG_NONE, "out of memory while compiling");
+        return true;
+    }
+    if (yes)
         return false;
     sg_here(node->file, node->line);
-    if (sg_spec_supported_in_f32(l->session, from, node))
+    if (wide)
         widen(to, from, node, in, out);
     else if (node->op->decompose)
         decompose(to, from, node, in, out);
@@ -109,15 +116,19 @@ static void add_missing(missing *m, const sg_node *node)
         snprintf(m->text + at, sizeof m->text - at, "%s%s (%s)", at ? ", " : "", node->name, node->op->name);
 }
 
-static void find_missing(missing *m, sg_graph *graph, const bool *live)
+static sg_status find_missing(missing *m, sg_graph *graph, const bool *live, sg_error *err)
 {
+    bool yes;
     for (int32_t i = 0; i < sg_node_count(graph); i++) {
         const sg_node *node = sg_node_at(graph, i);
         if (!live[i] || node->op->flags & SG_OP_LEAF || sg_is_view(node) || node->op == &sg_op_repeat)
             continue;
-        if (!sg_spec_supported(m->session, graph, node))
+        if (sg_spec_supported(m->session, graph, node, false, &yes) != SG_OK)
+            return sg_fail(err, SG_E_MEMORY, "out of memory while compiling");
+        if (!yes)
             add_missing(m, node);
     }
+    return SG_OK;
 }
 
 static sg_status check_graph(missing *m, sg_graph *graph, const int32_t *root, int32_t n, sg_error *err);
@@ -146,8 +157,9 @@ static sg_status check_graph(missing *m, sg_graph *graph, const int32_t *root, i
     if (!live)
         return sg_fail(err, SG_E_MEMORY, "out of memory while compiling");
     sg_graph_reach(graph, root, n, false, live);
-    find_missing(m, graph, live);
-    sg_status status = check_loops(m, graph, live, err);
+    sg_status status = find_missing(m, graph, live, err);
+    if (status == SG_OK)
+        status = check_loops(m, graph, live, err);
     sg_free(live);
     return status;
 }

@@ -195,9 +195,9 @@ void sg_roots(sg_graph *graph, int32_t *out);
 
 /* spec.c: what a kernel needs to know of a node; the arrays belong to the plan, or, without one, to the caller. */
 sg_status sg_spec_fill(sg_plan *plan, sg_graph *graph, const sg_node *node, sg_kernel_spec *spec, sg_error *err);
-bool sg_spec_supported(sg_session *session, sg_graph *graph, const sg_node *node);
-/* Would it be, if what is bf16 in it were f32? False if nothing is. */
-bool sg_spec_supported_in_f32(sg_session *session, sg_graph *graph, const sg_node *node);
+/* Has the device a kernel for the node? `wide`: for the same in f32 where there is bf16, which is no for a node without any. The only
+ * failure is SG_E_MEMORY. */
+sg_status sg_spec_supported(sg_session *session, sg_graph *graph, const sg_node *node, bool wide, bool *yes);
 
 /* schedule.c: the frame of a graph and of the loop bodies in it: steps in order, kernels prepared. */
 sg_status sg_frame_make(sg_plan *plan, sg_graph *graph, const int32_t *root, int32_t n, sg_frame **out, sg_error *err);

@@ -57,34 +57,32 @@ sg_status sg_spec_fill(sg_plan *plan, sg_graph *graph, const sg_node *node, sg_k
     return SG_OK;
 }
 
-/* With every BF16 taken for F32 if `wide`. */
-static bool supported(sg_session *session, sg_graph *graph, const sg_node *node, bool wide)
+static bool in_f32(sg_dtype *dtype, int32_t n)
 {
-    int32_t n = node->n_in + node->n_out, changed = 0;
+    bool changed = false;
+    for (int32_t k = 0; k < n; k++)
+        if (dtype[k] == SG_BF16) {
+            dtype[k] = SG_F32;
+            changed = true;
+        }
+    return changed;
+}
+
+sg_status sg_spec_supported(sg_session *session, sg_graph *graph, const sg_node *node, bool wide, bool *yes)
+{
+    int32_t n = node->n_in + node->n_out;
+    *yes = false;
     if (sg_session_decomposes(session, node->op))
-        return false;
+        return SG_OK;
     sg_shape few_shapes[8], *shape = n <= 8 ? few_shapes : sg_calloc(n, sizeof *shape);
     sg_dtype few_dtypes[8], *dtype = n <= 8 ? few_dtypes : sg_calloc(n, sizeof *dtype);
     sg_kernel_spec spec;
-    bool yes = fill(graph, node, session->threads, shape, dtype, &spec);
-    for (int32_t k = 0; yes && wide && k < n; k++) {
-        changed += dtype[k] == SG_BF16;
-        dtype[k] = dtype[k] == SG_BF16 ? SG_F32 : dtype[k];
-    }
-    yes = yes && (!wide || changed) && session->backend->supports(session->device, &spec);
+    bool filled = fill(graph, node, session->threads, shape, dtype, &spec);
+    if (filled && (!wide || in_f32(dtype, n)))
+        *yes = session->backend->supports(session->device, &spec);
     if (n > 8) {
         sg_free(shape);
         sg_free(dtype);
     }
-    return yes;
-}
-
-bool sg_spec_supported(sg_session *session, sg_graph *graph, const sg_node *node)
-{
-    return supported(session, graph, node, false);
-}
-
-bool sg_spec_supported_in_f32(sg_session *session, sg_graph *graph, const sg_node *node)
-{
-    return supported(session, graph, node, true);
+    return filled ? SG_OK : SG_E_MEMORY;
 }
