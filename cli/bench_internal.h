@@ -15,9 +15,13 @@ void sgi_bench_targets_print(const sg_bench *b, const char *lead);
 void sgi_bench_table_print(const sg_cli *cli, sg_table *table, bool markdown);
 void sgi_bench_missing_print(const sg_bench *b, FILE *out, const char *lead);
 
-/* ---- a roofline plot as SVG: each target's roof on logarithmic axes, each row at its flops a byte and flops a second
- * (bench_plot.c) */
+/* ---- a roofline plot as SVG, or PNG if the path ends in .png: each target's roof on logarithmic axes, each row at its flops a byte
+ * and flops a second (bench_plot.c) */
 sg_status sgi_bench_plot(const sg_bench *b, const char *path, sg_error *err);
+bool sgi_bench_plot_ends_in(const char *path, const char *end);
+/* Whether PNG can be made here; an SVG, from its beginning, as PNG (bench_png.c). */
+sg_status sgi_bench_png_ready(sg_error *err);
+sg_status sgi_bench_png(FILE *svg, const char *path, sg_error *err);
 
 /* ---- bench bert (bench_bert.c) */
 sg_status sgi_bench_bert(const sg_cli *cli, sg_bench *b, sg_error *err);

@@ -1,4 +1,4 @@
-/* bench_plot.c - a roofline plot as SVG.
+/* bench_plot.c - a roofline plot as SVG, or PNG made from it.
  *
  * A device that makes F flops and moves M bytes a second can do at most min(F, M i) flops a second of work with i flops a
  * byte: a slope and a flat roof on logarithmic axes. A row below the slope is bound by memory, one below the flat part by
@@ -286,19 +286,35 @@ static void draw(plot *p)
     fputs("</svg>\n", p->out);
 }
 
-sg_status sgi_bench_plot(const sg_bench *bench, const char *path, sg_error *err)
+static sg_status write_svg(const sg_bench *bench, FILE *out, const char *path, sg_error *err)
 {
     plot *p = sg_calloc(1, sizeof *p);
-    FILE *out = p ? fopen(path, "w") : NULL;
-    if (!out) {
-        sg_free(p);
-        return sg_fail(err, SG_E_IO, "cannot write %s", path);
-    }
+    if (!p)
+        return sg_fail(err, SG_E_MEMORY, "out of memory");
     p->out = out;
     p->bench = bench;
     choose_axes(p);
     draw(p);
     sg_free(p);
-    bool written = !ferror(out);
-    return fclose(out) == 0 && written ? SG_OK : sg_fail(err, SG_E_IO, "cannot write %s", path);
+    return fflush(out) == 0 && !ferror(out) ? SG_OK : sg_fail(err, SG_E_IO, "cannot write %s", path);
+}
+
+bool sgi_bench_plot_ends_in(const char *path, const char *end)
+{
+    size_t n = strlen(path), m = strlen(end);
+    return n >= m && strcmp(path + n - m, end) == 0;
+}
+
+sg_status sgi_bench_plot(const sg_bench *bench, const char *path, sg_error *err)
+{
+    bool png = sgi_bench_plot_ends_in(path, ".png");
+    FILE *out = png ? tmpfile() : fopen(path, "w");
+    if (!out)
+        return sg_fail(err, SG_E_IO, "cannot write %s", path);
+    sg_status status = write_svg(bench, out, path, err);
+    if (status == SG_OK && png)
+        status = sgi_bench_png(out, path, err);
+    if (fclose(out) != 0 && status == SG_OK)
+        status = sg_fail(err, SG_E_IO, "cannot write %s", path);
+    return status;
 }

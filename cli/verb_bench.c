@@ -17,9 +17,11 @@ static sg_status check(const sg_cli *cli, sg_error *err)
     if (k == KINDS)
         return sg_fail(err, SG_E_CONFIG, "bench what? step, predict, ops, hvp or bert, not '%s'", what);
     const char *plot = sg_cli_value(cli, "plot");
-    size_t n = plot ? strlen(plot) : 0;
-    if (plot && (n < 4 || strcmp(plot + n - 4, ".svg") != 0))
-        return sg_fail(err, SG_E_CONFIG, "--plot %s: plots are SVG; give a name that ends in .svg", plot);
+    bool png = plot && sgi_bench_plot_ends_in(plot, ".png");
+    if (plot && !png && !sgi_bench_plot_ends_in(plot, ".svg"))
+        return sg_fail(err, SG_E_CONFIG, "--plot %s: give a name that ends in .svg or .png", plot);
+    if (png)
+        SG_TRY(sgi_bench_png_ready(err));
     if (!shape || k > 1)
         return SG_OK;
     for (int i = 0; i < 3; i++)
@@ -101,7 +103,7 @@ static const sg_flag flags[] = {
     {"check", 0, NULL, NULL, "compare gradients and products with the decomposed graph; exit 1 if they differ (bert)"},
     {"csv", 0, NULL, NULL, "one line a row and target, every field"},
     {"markdown", 0, NULL, NULL, "the tables as Markdown"},
-    {"plot", 0, "FILE.svg", NULL, "also draw a roofline plot"},
+    {"plot", 0, "FILE", NULL, "also draw a roofline plot: FILE.svg, or FILE.png by rsvg-convert"},
     {"profile", 0, NULL, NULL, "where the time of each row goes, by kernel, on standard error"},
     {"time", 0, "MS", NULL, "milliseconds for each row (500)"},
     {"threads", 0, "N", NULL, "threads on the cpu; 0 takes every core the process may use (0)"},

@@ -106,7 +106,7 @@ static void mistakes(void **state)
     fails("ops --shape 4x-2", 2, "expected numbers such as 4096x768x3072");
     fails("ops --shape 1x2x3x4x5", 2, "no operator takes the shape");
     fails("ops --only frobnicate", 2, "no benchmark's name holds 'frobnicate'");
-    fails("ops --plot roof.bmp", 2, "give a name that ends in .svg");
+    fails("ops --plot roof.bmp", 2, "give a name that ends in .svg or .png");
 }
 
 /* The same command with and without a GPU: there the columns are empty and say why; a GPU alone is an error. */
@@ -195,6 +195,29 @@ static void plot_is_well_formed(void **state)
     free(svg);
 }
 
+/* A picture, or what is missing to make one before anything is measured. */
+static void plot_as_png(void **state)
+{
+    (void)state;
+    static const unsigned char signature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+    unsigned char head[24] = {0};
+    fails("ops --shape 40x30 --only softmax --plot /nowhere/roof.png",
+          system("rsvg-convert --version >/dev/null 2>&1") == 0 ? 1 : 2, "rsvg-convert");
+    if (system("rsvg-convert --version >/dev/null 2>&1") != 0)
+        skip();
+    outcome o = bench(no_gpu, "ops --shape 40x30 --only softmax --plot roof.png");
+    assert_int_equal(o.code, 0);
+    release(&o);
+    char path[128];
+    snprintf(path, sizeof path, "%s/roof.png", folder);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    assert_int_equal(fread(head, 1, sizeof head, file), sizeof head);
+    fclose(file);
+    assert_memory_equal(head, signature, sizeof signature);
+    assert_int_equal(head[18] << 8 | head[19], 2 * 1240); /* pixels across */
+}
+
 /* With the stand-in both devices are measured, in both arithmetics that it offers, and transfers show. */
 static void two_devices(void **state)
 {
@@ -230,7 +253,7 @@ int main(void)
         cmocka_unit_test(mistakes),          cmocka_unit_test(without_a_gpu),
         cmocka_unit_test(json_of_operators), cmocka_unit_test(csv_has_every_field),
         cmocka_unit_test(markdown),          cmocka_unit_test(plot_is_well_formed),
-        cmocka_unit_test(two_devices),
+        cmocka_unit_test(plot_as_png),       cmocka_unit_test(two_devices),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,0 +1,49 @@
+/* bench_png.c - SVG as PNG, by librsvg's program where it is installed: letters and curves want a library, and none of those that
+ * draw them is worth linking into a program that draws one picture. */
+#include "cli/bench_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PROGRAM "rsvg-convert"
+
+/* Runs it with `in` as its input and without its output; its exit status, or -1 if it cannot be run. */
+static int convert(int in, const char *option, const char *argument)
+{
+    char *const arguments[] = {PROGRAM, "--zoom=2", (char *)option, (char *)argument, NULL};
+    posix_spawn_file_actions_t actions;
+    pid_t child;
+    int status = -1;
+    if (posix_spawn_file_actions_init(&actions) != 0)
+        return -1;
+    bool ready = posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO) == 0 &&
+                 posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0) == 0;
+    extern char **environ;
+    if (ready && posix_spawnp(&child, PROGRAM, &actions, NULL, arguments, environ) == 0)
+        while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+            ;
+    posix_spawn_file_actions_destroy(&actions);
+    return status >= 0 && WIFEXITED(status) && WEXITSTATUS(status) != 127 ? WEXITSTATUS(status) : -1;
+}
+
+sg_status sgi_bench_png_ready(sg_error *err)
+{
+    if (convert(STDIN_FILENO, "--version", NULL) == 0)
+        return SG_OK;
+    return sg_fail(err, SG_E_CONFIG,
+                   "a plot as PNG needs the program " PROGRAM
+                   " (Debian's librsvg2-bin): install it, or give a name that "
+                   "ends in .svg");
+}
+
+sg_status sgi_bench_png(FILE *svg, const char *path, sg_error *err)
+{
+    rewind(svg);
+    if (!ferror(svg) && convert(fileno(svg), "--output", path) == 0)
+        return SG_OK;
+    return sg_fail(err, SG_E_IO, PROGRAM " cannot write %s", path);
+}
