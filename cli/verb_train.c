@@ -31,10 +31,28 @@ static void default_folder(const sg_cli *cli, const sg_train_config *v, char *ou
         snprintf(out, size, "runs/%s-seed-%lld", name, (long long)v->seed);
 }
 
+/* Without slashes at its end, as others are named after it. */
+static void name_folder(const char *given, char *out, size_t size)
+{
+    size_t n = strlen(given);
+    while (n > 1 && given[n - 1] == '/')
+        n--;
+    snprintf(out, size, "%.*s", (int)n, given);
+}
+
 static bool is_file(const char *folder, const char *name)
 {
     char path[4096];
     return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path && access(path, F_OK) == 0;
+}
+
+static sg_status check_seeds(const sg_config *config, sg_error *err)
+{
+    int64_t *seeds;
+    int32_t count;
+    SG_TRY(sg_config_seeds(config, &seeds, &count, err));
+    sg_free(seeds);
+    return SG_OK;
 }
 
 static sg_status resolve(const sg_cli *cli, sg_config **config, char *folder, size_t size, sg_error *err)
@@ -52,8 +70,11 @@ static sg_status resolve(const sg_cli *cli, sg_config **config, char *folder, si
         file = path;
     }
     SG_TRY(sg_cli_config_on(cli, file, NULL, config, err));
+    SG_TRY(check_seeds(*config, err));
+    if (output && !output[0])
+        return sg_fail(err, SG_E_CONFIG, "the run folder has no name");
     if (output)
-        snprintf(folder, size, "%s", output);
+        name_folder(output, folder, size);
     else
         default_folder(cli, sg_config_values(*config), folder, size);
     bool unfinished = is_file(folder, "config.yml") && !is_file(folder, "metrics.json");

@@ -634,7 +634,7 @@ typedef bool (*sg_train_listener)(void *user, const sg_train_event *event);
 
 typedef struct sg_train_options {
     size_t size;        /* sizeof(sg_train_options) */
-    const char *folder; /* run directory; NULL keeps the run in memory (demo) */
+    const char *folder; /* run directory, one process at a time; NULL keeps the run in memory (demo) */
     bool force;         /* move an existing directory to NAME.1 (.2 ...) instead of resuming or refusing */
     sg_train_listener listener;
     void *user;

@@ -11,6 +11,7 @@
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -139,8 +140,9 @@ static bool progress_parse(const char *text, const sgi_run *run, sgi_progress *a
                                      &at->plateau_best, "plateau_bad", &bad, "sums", &at->sums[0], &at->sums[1],
                                      &at->sums[2]) == 0;
     json_decref(value);
-    if (!good || epoch < 0 || epoch > run->c->train.epochs || step < 0 || step > run->group->steps || best_epoch < 0 ||
-        best_epoch > epoch || (epoch > 0) != (best_epoch > 0) || bad < 0 || bad > epoch || !(at->lr > 0))
+    if (!good || epoch < 0 || epoch > run->c->train.epochs || step < 0 || step > run->group->steps ||
+        (epoch == run->c->train.epochs && step > 0) || best_epoch < 0 || best_epoch > epoch ||
+        (epoch > 0) != (best_epoch > 0) || bad < 0 || bad > epoch || !(at->lr > 0))
         return false;
     at->epoch = epoch;
     at->step = step;
@@ -189,18 +191,18 @@ static sg_status load_checkpoint(sgi_run *run, sg_error *err)
 
 static sg_status create(sgi_run *run, sg_error *err)
 {
-    SG_TRY(sg_folder_make(run->folder, err));
     char *yaml = sg_config_yaml(run->config);
     sg_status status = sgi_folder_write(run, "config.yml", yaml, err);
     sg_free(yaml);
     return status;
 }
 
-/* Temporary files of sg_file_write that a killed run left behind. */
+/* What a killed run left behind of files that were being replaced: NAME.tmp123, and NAME.new.tmp123 in a model folder. */
 static void sweep(const char *folder)
 {
-    static const char *const written[] = {"config.yml", "run.json", "metrics.json", "metrics.jsonl",
-                                          "checkpoint.safetensors"};
+    static const char *const written[] = {"config.yml",           "run.json",     "metrics.json",
+                                          "metrics.jsonl",        "model.pb.new", "checkpoint.safetensors",
+                                          "model.safetensors.new"};
     DIR *entries = opendir(folder);
     for (const struct dirent *e = entries ? readdir(entries) : NULL; e; e = readdir(entries))
         for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
@@ -212,9 +214,37 @@ static void sweep(const char *folder)
         closedir(entries);
 }
 
-static bool is_empty_or_absent(const char *folder)
+static bool is_empty(const char *folder)
 {
-    return access(folder, F_OK) != 0 || rmdir(folder) == 0; /* rmdir refuses what is not empty */
+    int found = 0; /* "." and ".." */
+    DIR *entries = opendir(folder);
+    while (entries && found < 3 && readdir(entries))
+        found++;
+    if (entries)
+        closedir(entries);
+    return entries && found < 3;
+}
+
+/* The run directory belongs to one process at a time: a second one would undo checkpoints and mix the logs. The lock ends with
+ * the process, however that ends; a file system that knows no locks does without. Seeds lie in the directory of the whole. */
+static sg_status lock(const sgi_run *run, sg_error *err)
+{
+    sgi_group *g = run->group;
+    if (run->folder != g->options->folder)
+        return SG_OK;
+    if (g->lock)
+        closedir(g->lock);
+    if (!(g->lock = opendir(run->folder)))
+        return sg_fail(err, SG_E_IO, "cannot open folder %s: %s", run->folder, strerror(errno));
+    if (flock(dirfd(g->lock), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        return sg_fail(err, SG_E_ARGUMENT, "%s: another process is training in this directory", run->folder);
+    return SG_OK;
+}
+
+static sg_status claim(const sgi_run *run, sg_error *err)
+{
+    SG_TRY(sg_folder_make(run->folder, err));
+    return lock(run, err);
 }
 
 sg_status sgi_folder_open(sgi_run *run, sg_error *err)
@@ -223,10 +253,12 @@ sg_status sgi_folder_open(sgi_run *run, sg_error *err)
     struct stat st;
     if (stat(folder, &st) == 0 && !S_ISDIR(st.st_mode))
         return sg_fail(err, SG_E_ARGUMENT, "%s is not a directory", folder);
+    SG_TRY(claim(run, err));
     sweep(folder);
-    bool fresh = is_empty_or_absent(folder);
+    bool fresh = is_empty(folder);
     if (!fresh && run->group->options->force) {
         SG_TRY(move_aside(run, err));
+        SG_TRY(claim(run, err));
         fresh = true;
     }
     if (!fresh && sgi_folder_finished(run))
@@ -238,6 +270,8 @@ sg_status sgi_folder_open(sgi_run *run, sg_error *err)
         SG_TRY(create(run, err));
     else
         SG_TRY(same_settings(run, err));
+    if (run->best_path)
+        sweep(run->best_path);
     if (!fresh && has(run, "checkpoint.safetensors"))
         SG_TRY(load_checkpoint(run, err));
     if (has(run, "metrics.jsonl")) /* also of a run that was killed before its first checkpoint */

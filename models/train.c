@@ -98,6 +98,8 @@ void sgi_group_close(sgi_group *g)
 {
     for (int32_t i = 0; i < g->n; i++)
         close_run(&g->run[i]);
+    if (g->lock)
+        closedir(g->lock);
     sg_batch_free(g->batch);
     sg_free(g->order);
     sg_free(g->p);

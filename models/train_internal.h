@@ -3,6 +3,8 @@
 #ifndef SG_TRAIN_INTERNAL_H
 #define SG_TRAIN_INTERNAL_H
 
+#include <dirent.h>
+
 #include "models/models.h"
 #include "models/plan_batch_internal.h"
 #include "runtime/runtime.h"
@@ -51,6 +53,7 @@ struct sgi_group {
     const sg_train_config *c; /* settings; the seed is each run's own */
     sg_training_data *d;
     const sg_train_options *options;
+    DIR *lock; /* the run directory, held while this process trains in it */
     sg_step_options step;
     int64_t steps; /* batches an epoch */
     sg_batch *batch;

@@ -19,9 +19,12 @@ sg_status sg_config_seeds(const sg_config *config, int64_t **out, int32_t *count
     const sg_train_config *c = sg_config_values(config);
     bool counted = c->seeds.count == 1;
     int64_t n = counted ? c->seeds.at[0] : c->seeds.count ? c->seeds.count : 1;
-    if (n < 1 || n > SEEDS_MAX || c->seed > INT64_MAX - n)
+    if (n < 1 || n > SEEDS_MAX)
         return sg_config_fail(config, "seeds", err, "seeds must be from 1 to %d, or a list of so many, not %lld",
                               SEEDS_MAX, (long long)n);
+    if (counted && c->seed > INT64_MAX - (n - 1))
+        return sg_config_fail(config, "seed", err, "there are no %lld seeds from %lld on", (long long)n,
+                              (long long)c->seed);
     int64_t *seed = sg_calloc(n, sizeof *seed);
     if (!seed)
         return sg_fail(err, SG_E_MEMORY, "out of memory");

@@ -84,7 +84,8 @@ static sg_status diverged(const sgi_run *run, const char *name, float loss, sg_e
     if (run->group->n > 1)
         snprintf(seed, sizeof seed, "seed %lld: ", (long long)run->c->seed);
     return sg_fail(err, SG_E_DIVERGED, "%sloss '%s' is %f in epoch %lld, batch %lld: try a smaller learning rate%s",
-                   seed, name, (double)loss, (long long)run->at.epoch + 1, (long long)run->at.step + 1, kept);
+                   seed, name, isnan(loss) ? NAN : (double)loss, (long long)run->at.epoch + 1,
+                   (long long)run->at.step + 1, kept);
 }
 
 sg_status sgi_collect(sgi_run *run, bool *go_on, sg_error *err)

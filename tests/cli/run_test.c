@@ -126,6 +126,8 @@ static void usage_errors(void **state)
     fails("completion tcsh", 2, "not 'tcsh'");
     fails("ops frobnicate", 2, "unknown op 'frobnicate'");
     fails("train", 2, "no data");
+    fails("train --train no.arff --labels 2 -o ''", 2, "has no name");
+    fails("train --train no.arff --labels 2 --seeds 1,2,1 --dry-run", 2, "lists 1 twice");
 }
 
 static void mistakes_in_files_are_placed(void **state)

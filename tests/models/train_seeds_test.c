@@ -357,13 +357,22 @@ static void seeds_of_a_configuration(void **state)
 {
     (void)state;
     static const struct {
-        const char *given;
+        const char *seed, *given;
         int32_t count; /* 0: refused */
         int64_t first, last;
-    } cases[] = {{"[]", 1, 8, 8}, {"3", 3, 8, 10},   {"[1]", 1, 8, 8},       {"[2, 123, 234]", 3, 2, 234},
-                 {"0", 0, 0, 0},  {"5000", 0, 0, 0}, {"[3, 1, 3]", 0, 0, 0}, {"7,0", 2, 7, 0}};
+    } cases[] = {{"8", "[]", 1, 8, 8},
+                 {"8", "3", 3, 8, 10},
+                 {"8", "[1]", 1, 8, 8},
+                 {"8", "[2, 123, 234]", 3, 2, 234},
+                 {"8", "0", 0, 0, 0},
+                 {"8", "5000", 0, 0, 0},
+                 {"8", "[3, 1, 3]", 0, 0, 0},
+                 {"8", "7,0", 2, 7, 0},
+                 {"9223372036854775806", "2", 2, INT64_MAX - 1, INT64_MAX},
+                 {"9223372036854775806", "3", 0, 0, 0},
+                 {"9223372036854775807", "7,0", 2, 7, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        sg_config *config = configure((settings){"cpu", "8", cases[i].given, NULL, NULL});
+        sg_config *config = configure((settings){"cpu", cases[i].seed, cases[i].given, NULL, NULL});
         int64_t *seed = NULL;
         int32_t n = 0;
         sg_error err = {0};

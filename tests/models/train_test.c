@@ -1,5 +1,6 @@
 /* Training runs: the schedule, the order of batches, learning, the run directory, and that stopping, killing and going on leave
  * no trace in the result. */
+#include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -8,6 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -458,6 +460,47 @@ static void remains_are_swept(void **state)
     free(folder);
 }
 
+/* Killed while a model was being replaced: what it left goes when the run goes on. */
+static void remains_of_models_are_swept(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"model/model.pb.new.tmp7", "model/model.safetensors.new.tmp7"};
+    char *folder = run_folder("half");
+    ears heard = {.stop_epoch = 2, .stop_step = 1};
+    assert_int_equal(train_in(folder, NULL, NULL, false, &heard).status, SG_OK);
+    for (int i = 0; i < 2; i++) {
+        char *rest = file_in(folder, names[i]);
+        assert_int_equal(sg_file_write(rest, "half", 4, NULL), SG_OK);
+        free(rest);
+    }
+    finishes(folder, NULL, NULL, NULL);
+    assert_false(exists(folder, names[0]) || exists(folder, names[1]));
+    same_runs(folder, whole);
+    free(folder);
+}
+
+/* One process at a time: another would undo checkpoints and mix the logs, and --force would pull the directory away. */
+static void busy_directories_are_refused(void **state)
+{
+    (void)state;
+    char *folder = run_folder("busy"), *aside = run_folder("busy.1");
+    ears heard = {.stop_epoch = 1, .stop_step = 2};
+    assert_int_equal(train_in(folder, NULL, NULL, false, &heard).status, SG_OK);
+    int other = open(folder, O_RDONLY | O_DIRECTORY);
+    assert_int_equal(flock(other, LOCK_EX | LOCK_NB), 0); /* the run that has ended holds it no more */
+    for (int force = 0; force < 2; force++) {
+        outcome o = train_in(folder, NULL, NULL, force, NULL);
+        assert_int_equal(o.status, SG_E_ARGUMENT);
+        assert_non_null(strstr(o.err.text, "another process"));
+    }
+    assert_int_not_equal(access(aside, F_OK), 0);
+    close(other);
+    finishes(folder, NULL, NULL, NULL);
+    same_runs(folder, whole);
+    free(folder);
+    free(aside);
+}
+
 static void finished_runs_are_kept(void **state)
 {
     (void)state;
@@ -544,6 +587,29 @@ static void damaged_progress(void **state)
     free(folder);
 }
 
+/* Batches done in an epoch after the last. */
+static void progress_past_the_end(void **state)
+{
+    (void)state;
+    char *folder = run_folder("past"), *path = file_in(folder, "checkpoint.safetensors"), *text, *epoch;
+    ears heard = {.stop_epoch = 2, .stop_step = 2};
+    assert_int_equal(train_in(folder, "train.epochs", "2", false, &heard).status, SG_OK);
+    sg_safetensors *file;
+    assert_int_equal(sg_safetensors_read(&file, path, NULL), SG_OK);
+    text = sg_strdup(sg_safetensors_metadata(file, "state"));
+    assert_non_null(epoch = strstr(text, "\"epoch\":1,\"step\":2"));
+    epoch[strlen("\"epoch\":")] = '2';
+    sg_text_pair metadata[] = {{"format", "sealgraph checkpoint 1"}, {"state", text}};
+    assert_int_equal(
+        sg_safetensors_write(path, sg_safetensors_at(file, 0), sg_safetensors_count(file), metadata, 2, NULL), SG_OK);
+    outcome o = train_in(folder, "train.epochs", "2", false, NULL);
+    assert_int_equal(o.status, SG_E_DATA);
+    sg_safetensors_free(file);
+    sg_free(text);
+    free(path);
+    free(folder);
+}
+
 static void divergence_is_told(void **state)
 {
     (void)state;
@@ -588,10 +654,13 @@ int main(void)
         cmocka_unit_test(equal_runs_are_equal),
         cmocka_unit_test(stopped_runs_go_on),
         cmocka_unit_test(remains_are_swept),
+        cmocka_unit_test(remains_of_models_are_swept),
+        cmocka_unit_test(busy_directories_are_refused),
         cmocka_unit_test(finished_runs_are_kept),
         cmocka_unit_test(other_settings_are_refused),
         cmocka_unit_test(damaged_checkpoints_are_refused),
         cmocka_unit_test(damaged_progress),
+        cmocka_unit_test(progress_past_the_end),
         cmocka_unit_test(divergence_is_told),
     };
     return cmocka_run_group_tests(tests, make_base, remove_base);
