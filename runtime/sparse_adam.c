@@ -12,7 +12,7 @@ enum { INPUTS = SG_SPARSE_ADAM_INPUTS, OUTPUTS = SG_SPARSE_ADAM_OUTPUTS, ATTRS =
 enum { P = SG_SPARSE_ADAM_P, DENSE, M, V, LR, T, VALUES };
 enum { ADAM_INPUTS = 6, CSR_INPUTS = 6, ADAM_GRADIENT = 1 };
 
-static sg_status infer(const sg_infer_args *args)
+sg_status sg_joined_adam_infer(const sg_infer_args *args)
 {
     static const int32_t like[OUTPUTS] = {P, M, V};
     for (int32_t k = 0; k < OUTPUTS; k++) {
@@ -22,8 +22,9 @@ static sg_status infer(const sg_infer_args *args)
     return SG_OK;
 }
 
-/* The two ops' own rules one after the other. A rule cannot report a failure; out of memory shows as NaN. */
-static void eval(const sg_eval_args *args)
+/* A rule cannot report a failure; out of memory shows as NaN. */
+void sg_joined_adam_eval(const sg_eval_args *args, const sg_op *product, const sg_attr *attr, const sg_tensor64 *in,
+                         int32_t n_in)
 {
     int64_t n = sg_shape_count(args->in[P].shape);
     sg_tensor64 gradient = {args->in[P].shape, sg_calloc(n, sizeof(double))};
@@ -32,18 +33,24 @@ static void eval(const sg_eval_args *args)
             args->out[0].data[i] = args->out[1].data[i] = args->out[2].data[i] = NAN;
         return;
     }
-    sg_tensor64 product[CSR_INPUTS + 1], update[ADAM_INPUTS];
-    for (int k = 0; k < CSR_INPUTS; k++)
-        product[k] = args->in[VALUES + k];
-    product[CSR_INPUTS] = args->in[DENSE];
-    sg_eval_args a = {.n_in = CSR_INPUTS + 1, .n_out = 1, .in = product, .out = &gradient, .run = args->run};
-    sg_op_csr_t_matmul.eval(&a);
+    sg_eval_args a = {.attr = attr, .n_in = n_in, .n_out = 1, .in = in, .out = &gradient, .run = args->run};
+    product->eval(&a);
+    sg_tensor64 update[ADAM_INPUTS];
     for (int k = 0; k < ADAM_INPUTS; k++)
         update[k] = k == ADAM_GRADIENT ? gradient : args->in[k];
     a = (sg_eval_args){
         .attr = args->attr, .n_in = ADAM_INPUTS, .n_out = OUTPUTS, .in = update, .out = args->out, .run = args->run};
     sg_op_adam.eval(&a);
     sg_free(gradient.data);
+}
+
+static void eval(const sg_eval_args *args)
+{
+    sg_tensor64 product[CSR_INPUTS + 1];
+    for (int k = 0; k < CSR_INPUTS; k++)
+        product[k] = args->in[VALUES + k];
+    product[CSR_INPUTS] = args->in[DENSE];
+    sg_joined_adam_eval(args, &sg_op_csr_t_matmul, NULL, product, CSR_INPUTS + 1);
 }
 
 /* The product's and the step's arithmetic; p, m, v are read and written, the batch and its dense operand read. */
@@ -68,7 +75,7 @@ const sg_op sg_op_sparse_adam = {
     .flags = SG_OP_STOP,
     .attrs = attrs,
     .n_attrs = ATTRS,
-    .infer = infer,
+    .infer = sg_joined_adam_infer,
     .eval = eval,
     .cost = cost,
 };

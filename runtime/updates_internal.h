@@ -1,9 +1,9 @@
-/* updates_internal.h - a pass that joins optimiser steps with what makes their gradient (sparse_adam.c), for devices that have a
- * kernel for the node made. */
+/* updates_internal.h - optimiser steps joined with what makes their gradient: a pass for sparse products (sparse_adam.c), for
+ * devices that have a kernel for the node made, and the rules that all such nodes share. */
 #ifndef SG_UPDATES_INTERNAL_H
 #define SG_UPDATES_INTERNAL_H
 
-#include "graph/graph.h"
+#include "ops/ops_internal.h"
 
 /* Operands: those of adam with the dense operand of the product in the place of the gradient, then the six of the CSR batch.
  * Attributes: those of adam. */
@@ -27,5 +27,12 @@ extern const sg_op sg_op_sparse_adam;
 /* Adam steps of f32 whose gradient is a sparse product that nothing else reads, of less than `most` non-zeros a row of the
  * layer. */
 sg_status sg_join_sparse_adam(sg_graph *from, sg_graph *to, int64_t most, sg_error *err);
+
+/* Rules of a node that is an Adam step joined with the product that is its gradient, whose first operands are those of adam with
+ * one of the product's in the place of the gradient. Shapes are those of p, m, v; the value is that of the two ops one after the
+ * other, the product with these operands and attributes. */
+sg_status sg_joined_adam_infer(const sg_infer_args *args);
+void sg_joined_adam_eval(const sg_eval_args *args, const sg_op *product, const sg_attr *attr, const sg_tensor64 *in,
+                         int32_t n_in);
 
 #endif

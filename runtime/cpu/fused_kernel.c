@@ -175,20 +175,20 @@ static void load_single(tile_run *t, int32_t slot, int64_t element)
     t->mask[slot] = 0;
 }
 
-/* `n` elements from `memory`, 4 bytes each or bool, into the buffer; stride 0 or 1. */
-static void copy_segment(float *to, const char *memory, int64_t offset, int64_t stride, int64_t n, bool is_bool)
+/* `n` elements from `memory`, 4 bytes each or bool, into the buffer; stride 0 or 1. Rows may be short, so that what a segment
+ * costs apart from its elements counts. */
+static void copy_segment(const sg_micro_set *micro, float *to, const char *memory, int64_t offset, int64_t stride,
+                         int64_t n, bool is_bool)
 {
     if (is_bool) {
         for (int64_t i = 0; i < n; i++)
             to[i] = (float)(memory[offset + i * stride] != 0);
     } else if (stride) {
-        const float *from = (const float *)memory + offset;
-        for (int64_t i = 0; i < n; i++)
-            to[i] = from[i];
+        memcpy(to, memory + 4 * offset, (size_t)n * sizeof *to);
     } else {
-        float x = ((const float *)memory)[offset];
-        for (int64_t i = 0; i < n; i++)
-            to[i] = x;
+        float line[LINE];
+        splat4(line, memory + 4 * offset);
+        micro->fn[SG_MICRO_COPY](to, (const void *[]){line}, (const intptr_t[]){0}, NULL, n);
     }
 }
 
@@ -241,7 +241,7 @@ static void load_rows(tile_run *t, int32_t slot)
     float *buffer = t->buffers + s->buffer * t->f->tile;
     for (int64_t done = 0; done < t->n; inner = 0) {
         int64_t n = last - inner < t->n - done ? last - inner : t->n - done;
-        copy_segment(buffer + done, memory, o.offset + inner * stride, stride, n, s->dtype == SG_BOOL);
+        copy_segment(t->f->micro, buffer + done, memory, o.offset + inner * stride, stride, n, s->dtype == SG_BOOL);
         done += n;
         advance(&o, v);
     }

@@ -25,7 +25,7 @@ static const sg_cpu_kernel *const tables[] = {
     sg_cpu_conv_kernels,
     sg_cpu_pool_kernels,
     sg_cpu_adam_kernels,
-    sg_cpu_sparse_adam_kernels,
+    sg_cpu_sparse_adam_kernels, sg_cpu_product_adam_kernels,
 };
 /* clang-format on */
 

@@ -1,6 +1,7 @@
 /* passes.c - the rewrites between lowering and scheduling. */
 #include "runtime/cpu/matmul_internal.h"
 #include "runtime/cpu/program_internal.h"
+#include "runtime/cpu/update_internal.h"
 #include "runtime/fuse_internal.h"
 #include "runtime/updates_internal.h"
 
@@ -17,7 +18,7 @@ static sg_status chains(sg_graph *from, sg_graph *to, sg_error *err)
     return sg_fuse_chains(from, to, &rules, err);
 }
 
-static sg_status updates(sg_graph *from, sg_graph *to, sg_error *err)
+static sg_status sparse_updates(sg_graph *from, sg_graph *to, sg_error *err)
 {
     return sg_join_sparse_adam(from, to, INT64_MAX, err);
 }
@@ -26,6 +27,7 @@ static sg_status updates(sg_graph *from, sg_graph *to, sg_error *err)
  * which read what chains leave. */
 sg_status sg_cpu_fuse(sg_graph *from, sg_graph *to, sg_error *err)
 {
-    static const sg_fuse_pass passes[] = {sg_fuse_simplify, sg_cpu_join_products, chains, updates};
+    static const sg_fuse_pass passes[] = {sg_fuse_simplify, sg_cpu_join_products, chains, sparse_updates,
+                                          sg_cpu_join_updates};
     return sg_fuse_passes(passes, sizeof passes / sizeof passes[0], from, to, err);
 }

@@ -1,14 +1,12 @@
-/* sparse_adam.c - the op sparse_adam (runtime/sparse_adam.c): a few rows of gradient are made in the first-level cache and used at
- * once. The arithmetic of each element is that of the kernels of csr_t_matmul and adam, so the bits are theirs. */
+/* sparse_adam.c - the op sparse_adam (runtime/sparse_adam.c): a row of gradient is made in the first-level cache and used at once;
+ * while it is made, what the step has asked for of the next row is on its way. The arithmetic of each element is that of the kernels
+ * of csr_t_matmul and adam, so the bits are theirs. */
 #include "runtime/cpu/cpu_kernels.h"
 #include "runtime/cpu/update_internal.h"
 #include "runtime/updates_internal.h"
 
 enum { P = SG_SPARSE_ADAM_P, DENSE, M, V, LR, T, VALUES, COLUMNS, INDPTR, T_ROWS, T_ORDER, T_INDPTR };
 enum { ATTRS = SG_SPARSE_ADAM_ATTRS, OUTPUTS = SG_SPARSE_ADAM_OUTPUTS };
-
-/* Rows of the layer a tile makes: 16 rows of 400 floats are 25 KiB of gradient. */
-enum { TILE_ROWS = 16 };
 
 typedef struct state {
     int64_t rows, width, capacity, batch;
@@ -23,7 +21,7 @@ typedef struct job {
     sg_adam_step step;
 } job;
 
-static void run_tiles(void *arg, int64_t begin, int64_t end, int32_t thread)
+static void update_rows(void *arg, int64_t begin, int64_t end, int32_t thread)
 {
     const job *j = arg;
     const state *s = j->s;
@@ -32,15 +30,12 @@ static void run_tiles(void *arg, int64_t begin, int64_t end, int32_t thread)
     const int32_t *pointers = in[T_INDPTR];
     float *gradient = (float *)((char *)j->l->workspace + (size_t)thread * s->scratch);
     unsigned mode = sg_cpu_flush_subnormals();
-    for (int64_t tile = begin; tile < end; tile++) {
-        int64_t first = tile * TILE_ROWS, last = first + TILE_ROWS < s->rows ? first + TILE_ROWS : s->rows;
-        for (int64_t row = first; row < last; row++)
-            j->rows->gather_sum(s->width, pointers[row], pointers[row + 1], in[VALUES], in[T_ORDER], in[T_ROWS],
-                                in[DENSE], s->width, gradient + (row - first) * s->width);
-        int64_t at = first * s->width;
-        j->rows->adam((last - first) * s->width, &j->step, (const float *)in[P] + at, gradient,
-                      (const float *)in[M] + at, (const float *)in[V] + at, (float *)out[0] + at, (float *)out[1] + at,
-                      (float *)out[2] + at);
+    for (int64_t row = begin; row < end; row++) {
+        int64_t at = row * s->width;
+        j->rows->gather_sum(s->width, pointers[row], pointers[row + 1], in[VALUES], in[T_ORDER], in[T_ROWS], in[DENSE],
+                            s->width, gradient);
+        j->rows->adam(s->width, &j->step, (const float *)in[P] + at, gradient, (const float *)in[M] + at,
+                      (const float *)in[V] + at, (float *)out[0] + at, (float *)out[1] + at, (float *)out[2] + at);
     }
     sg_cpu_restore_subnormals(mode);
 }
@@ -54,7 +49,7 @@ static bool launch(const sg_launch *l, sg_error *err)
         return false;
     job j = {s, l, sg_row_kernels_best(),
              sg_cpu_adam_coefficients(s->attr, *(const float *)l->in[LR], *(const float *)l->in[T])};
-    sg_cpu_parallel(l->threads, (s->rows + TILE_ROWS - 1) / TILE_ROWS, run_tiles, &j);
+    sg_cpu_parallel(l->threads, s->rows, update_rows, &j);
     return true;
 }
 
@@ -71,7 +66,7 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     s->batch = spec->in_shape[DENSE].dim[0];
     for (int k = 0; k < ATTRS; k++)
         s->attr[k] = spec->attr[k];
-    s->scratch = sg_cpu_line((size_t)(TILE_ROWS * s->width) * sizeof(float));
+    s->scratch = sg_cpu_line((size_t)s->width * sizeof(float));
     *out = (sg_kernel){.name = "sparse adam",
                        .launch = launch,
                        .state = s,

@@ -1,4 +1,5 @@
-/* update_internal.h - what adam.c and csr.c lend to sparse_adam.c, which joins their work. */
+/* update_internal.h - what adam.c and csr.c lend to sparse_adam.c and product_adam.c, which join optimiser steps with
+ * what makes their gradient. */
 #ifndef SG_CPU_UPDATE_INTERNAL_H
 #define SG_CPU_UPDATE_INTERNAL_H
 
@@ -18,5 +19,9 @@ typedef struct sg_csr_arrays {
 bool sg_cpu_csr_check(const sg_csr_arrays *arrays, sg_error *err);
 
 extern const sg_cpu_kernel sg_cpu_sparse_adam_kernels[];
+
+/* Adam steps of f32 whose gradient is a product over few rows that nothing else reads (product_adam.c). */
+sg_status sg_cpu_join_updates(sg_graph *from, sg_graph *to, sg_error *err);
+extern const sg_cpu_kernel sg_cpu_product_adam_kernels[];
 
 #endif
