@@ -161,15 +161,16 @@ static sg_status read_orders(const char *text, unsigned fallback, unsigned *out,
 {
     *out = text ? 0 : fallback;
     for (size_t n; text && *text; text += n + (text[n] == ',')) {
-        unsigned before = *out;
+        unsigned named = 0;
         n = strcspn(text, ",");
         for (int k = 0; k < 3; k++)
             if (strlen(order_names[k]) == n && strncmp(order_names[k], text, n) == 0)
-                *out |= 1u << k;
-        if (*out == before)
+                named = 1u << k;
+        if (!named)
             return sg_fail(err, SG_E_CONFIG, "unknown order '%.*s': value, gradient or hvp", (int)n, text);
+        *out |= named;
     }
-    return SG_OK;
+    return *out ? SG_OK : sg_fail(err, SG_E_CONFIG, "an order is needed: value, gradient or hvp");
 }
 
 static sg_status read_set(const char *name, unsigned *out, sg_error *err)

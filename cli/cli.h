@@ -93,6 +93,8 @@ int sg_help_verb(const sg_cli *cli, const sg_verb *verb);
 
 /* ---- results, messages (output.c) */
 int sg_exit_code(sg_status status);
+/* Print the error on standard error. */
+void sg_cli_error(const sg_cli *cli, const sg_error *err);
 /* Print the error (and, with --json, the document) and return the exit code. */
 int sg_cli_fail(const sg_cli *cli, const sg_error *err);
 int sg_cli_usage_error(const sg_cli *cli, const sg_error *err);

@@ -38,7 +38,7 @@ static json_t *error_document(const sg_error *err, int code)
 }
 
 /* An operator's error already names node and shapes; the node's name is added where the text leaves it out. */
-static void print_error(const sg_cli *cli, const sg_error *err)
+void sg_cli_error(const sg_cli *cli, const sg_error *err)
 {
     char text[SG_ERROR_TEXT + SG_ERROR_FILE + 64];
     sg_error_format(err, text, sizeof text);
@@ -50,7 +50,7 @@ static void print_error(const sg_cli *cli, const sg_error *err)
 int sg_cli_fail(const sg_cli *cli, const sg_error *err)
 {
     int code = sg_exit_code(err->status);
-    print_error(cli, err);
+    sg_cli_error(cli, err);
     if (cli->json)
         sg_cli_json(error_document(err, code), code);
     return code;

@@ -1,10 +1,28 @@
 /* verb_bench.c - times of the training step, of prediction, of single operators, of Hessian products and of BERT. */
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/bench_internal.h"
 
 static const char *const kinds[] = {"step", "predict", "hvp", "ops", "bert"};
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
+
+/* A picture that cannot be made is told before minutes of measuring. */
+static sg_status check_plot(const char *plot, sg_error *err)
+{
+    bool png = sgi_bench_plot_ends_in(plot, ".png");
+    const char *slash = strrchr(plot, '/');
+    char folder[4096];
+    if (!png && !sgi_bench_plot_ends_in(plot, ".svg"))
+        return sg_fail(err, SG_E_CONFIG, "--plot %s: give a name that ends in .svg or .png", plot);
+    if (png)
+        SG_TRY(sgi_bench_png_ready(err));
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - plot) + 1 : 1, slash ? plot : ".");
+    if (access(access(plot, F_OK) == 0 ? plot : folder, W_OK) != 0)
+        return sg_fail(err, SG_E_IO, "cannot write %s: %s", plot, strerror(errno));
+    return SG_OK;
+}
 
 /* What is asked for is checked before any device is measured. */
 static sg_status check(const sg_cli *cli, sg_error *err)
@@ -17,11 +35,8 @@ static sg_status check(const sg_cli *cli, sg_error *err)
     if (k == KINDS)
         return sg_fail(err, SG_E_CONFIG, "bench what? step, predict, ops, hvp or bert, not '%s'", what);
     const char *plot = sg_cli_value(cli, "plot");
-    bool png = plot && sgi_bench_plot_ends_in(plot, ".png");
-    if (plot && !png && !sgi_bench_plot_ends_in(plot, ".svg"))
-        return sg_fail(err, SG_E_CONFIG, "--plot %s: give a name that ends in .svg or .png", plot);
-    if (png)
-        SG_TRY(sgi_bench_png_ready(err));
+    if (plot)
+        SG_TRY(check_plot(plot, err));
     if (!shape || k > 1)
         return SG_OK;
     for (int i = 0; i < 3; i++)
@@ -66,11 +81,22 @@ static int show(const sg_cli *cli, const sg_bench *b)
     return code;
 }
 
+/* What was measured is shown even if the picture of it then fails, which the exit code tells. */
+static int report(const sg_cli *cli, const sg_bench *b)
+{
+    sg_error err;
+    const char *plot = sg_cli_value(cli, "plot");
+    int code = show(cli, b);
+    if (!plot || sgi_bench_plot(b, plot, &err) == SG_OK)
+        return code;
+    sg_cli_error(cli, &err);
+    return SG_EXIT_RUNTIME;
+}
+
 static int run(sg_cli *cli)
 {
     sg_error err;
     int64_t milliseconds, threads;
-    const char *plot = sg_cli_value(cli, "plot");
     if (sg_cli_int(cli, "time", 1, 600000, 500, &milliseconds, &err) != SG_OK ||
         sg_cli_int(cli, "threads", 0, 1024, 0, &threads, &err) != SG_OK)
         return sg_cli_usage_error(cli, &err);
@@ -78,10 +104,7 @@ static int run(sg_cli *cli)
                   .seconds = (double)milliseconds / 1000,
                   .stop = sg_stop_requested,
                   .profile = sg_cli_has(cli, "profile") ? stderr : NULL};
-    sg_status status = measure(cli, &b, &err);
-    if (status == SG_OK && plot)
-        status = sgi_bench_plot(&b, plot, &err);
-    int code = status == SG_OK ? show(cli, &b) : sg_cli_fail(cli, &err);
+    int code = measure(cli, &b, &err) == SG_OK ? report(cli, &b) : sg_cli_fail(cli, &err);
     sg_bench_end(&b);
     return code;
 }

@@ -103,6 +103,8 @@ static void mistakes(void **state)
     fails("step --device gpu", 1, "unknown backend 'gpu'");
     fails("ops --preset moon", 2, "--preset must be one of bert|fcn|mlc");
     fails("ops --order third", 2, "unknown order 'third'");
+    fails("ops --order ''", 2, "an order is needed");
+    fails("ops --plot /nowhere/roof.svg", 1, "cannot write /nowhere/roof.svg: No such file");
     fails("ops --shape 4x-2", 2, "expected numbers such as 4096x768x3072");
     fails("ops --shape 1x2x3x4x5", 2, "no operator takes the shape");
     fails("ops --only frobnicate", 2, "no benchmark's name holds 'frobnicate'");
@@ -195,6 +197,22 @@ static void plot_is_well_formed(void **state)
     free(svg);
 }
 
+/* A picture that fails at the end (no room) takes no results with it; standard output stays one document. */
+static void plot_that_fails(void **state)
+{
+    (void)state;
+    char path[128];
+    snprintf(path, sizeof path, "%s/full.svg", folder);
+    assert_int_equal(symlink("/dev/full", path), 0);
+    outcome o = bench(no_gpu, "ops --shape 40x30 --only softmax --order value,value --plot full.svg --json");
+    json_t *value = json_loads(o.out, 0, NULL);
+    assert_int_equal(o.code, 1);
+    assert_int_equal(json_array_size(json_object_get(value, "rows")), 1);
+    assert_non_null(strstr(o.err, "cannot write full.svg"));
+    json_decref(value);
+    release(&o);
+}
+
 /* A picture, or what is missing to make one before anything is measured. */
 static void plot_as_png(void **state)
 {
@@ -202,7 +220,7 @@ static void plot_as_png(void **state)
     static const unsigned char signature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
     unsigned char head[24] = {0};
     fails("ops --shape 40x30 --only softmax --plot /nowhere/roof.png",
-          system("rsvg-convert --version >/dev/null 2>&1") == 0 ? 1 : 2, "rsvg-convert");
+          system("rsvg-convert --version >/dev/null 2>&1") == 0 ? 1 : 2, "");
     if (system("rsvg-convert --version >/dev/null 2>&1") != 0)
         skip();
     outcome o = bench(no_gpu, "ops --shape 40x30 --only softmax --plot roof.png");
@@ -253,7 +271,8 @@ int main(void)
         cmocka_unit_test(mistakes),          cmocka_unit_test(without_a_gpu),
         cmocka_unit_test(json_of_operators), cmocka_unit_test(csv_has_every_field),
         cmocka_unit_test(markdown),          cmocka_unit_test(plot_is_well_formed),
-        cmocka_unit_test(plot_as_png),       cmocka_unit_test(two_devices),
+        cmocka_unit_test(plot_that_fails),   cmocka_unit_test(plot_as_png),
+        cmocka_unit_test(two_devices),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
