@@ -25,9 +25,12 @@ typedef struct sg_op_check {
     const char *name;
     const char *backend; /* what is checked: "reference", "cpu" or "cuda" */
     int order;           /* the highest derivative it looks at */
+    bool low;            /* in bf16 */
     bool (*applies)(const sg_sample *sample);
+    /* NULL: what the backend computes of this order against reference. */
     void (*run)(const sg_sample *sample, sg_finding *finding);
 } sg_op_check;
+void sg_op_check_run(const sg_op_check *check, const sg_sample *sample, sg_finding *finding);
 
 extern const sg_op_check sg_op_checks[];
 extern const int32_t sg_op_check_count;

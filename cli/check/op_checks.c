@@ -261,20 +261,6 @@ static void check_decomposed(const sg_sample *sample, sg_finding *finding)
     compare_ways(sample, hessian_products, reference, decomposed, 1e-9, finding);
 }
 
-static void check_cpu_values(const sg_sample *s, sg_finding *f) { compare_ways(s, values, cpu, reference, 1e-5, f); }
-static void check_cpu_gradient(const sg_sample *s, sg_finding *f)
-{
-    compare_ways(s, gradient, cpu, reference, 1e-5, f);
-}
-static void check_cpu_second(const sg_sample *s, sg_finding *f)
-{
-    compare_ways(s, hessian_products, cpu, reference, 1e-4, f);
-}
-static void check_cpu_third(const sg_sample *s, sg_finding *f)
-{
-    compare_ways(s, third_derivatives, cpu, reference, 1e-3, f);
-}
-
 static void check_same_bits(const sg_sample *sample, sg_finding *finding)
 {
     void (*what)(sg_bench *) = sample->flat ? values : hessian_products;
@@ -284,31 +270,15 @@ static void check_same_bits(const sg_sample *sample, sg_finding *finding)
 
 /* ---- a GPU */
 
-static const sg_bench_way cuda = {"cuda", NULL, 1, 1, false, false}, thrice = {"cuda", NULL, 1, 3, false, false},
-                          recorded = {"cuda", NULL, 1, 3, true, false}, low_cuda = {"cuda", NULL, 1, 1, false, true},
-                          low_reference = {"reference", NULL, 1, 1, false, true};
-
-static void check_cuda_values(const sg_sample *s, sg_finding *f) { compare_ways(s, values, cuda, reference, 1e-5, f); }
-static void check_cuda_gradient(const sg_sample *s, sg_finding *f)
-{
-    compare_ways(s, gradient, cuda, reference, 1e-5, f);
-}
-static void check_cuda_second(const sg_sample *s, sg_finding *f)
-{
-    compare_ways(s, hessian_products, cuda, reference, 1e-4, f);
-}
-static void check_cuda_third(const sg_sample *s, sg_finding *f)
-{
-    compare_ways(s, third_derivatives, cuda, reference, 1e-3, f);
-}
+static const sg_bench_way thrice = {"cuda", NULL, 1, 3, false, false}, recorded = {"cuda", NULL, 1, 3, true, false};
 
 static void check_cuda_bits(const sg_sample *sample, sg_finding *finding)
 {
     compare_ways(sample, sample->flat ? values : hessian_products, recorded, thrice, 0, finding);
 }
 
-/* In bf16, whose numbers are 2^-8 apart: rounded operands, results rounded at each step on the way. What is in f32 only is
- * not asked. */
+/* In bf16, whose numbers are 2^-8 apart: rounded operands, results rounded at each step on the way. What is in f32 only is not
+ * asked. */
 static bool in_low(const sg_sample *s)
 {
     bool any_real = false;
@@ -318,42 +288,48 @@ static bool in_low(const sg_sample *s)
 }
 static bool moving_in_low(const sg_sample *s) { return in_low(s) && !s->flat; }
 
-static void check_low_values(const sg_sample *s, sg_finding *f)
-{
-    compare_ways(s, values, low_cuda, low_reference, 2e-2, f);
-}
-static void check_low_gradient(const sg_sample *s, sg_finding *f)
-{
-    compare_ways(s, gradient, low_cuda, low_reference, 2e-2, f);
-}
-static void check_low_second(const sg_sample *s, sg_finding *f)
-{
-    compare_ways(s, hessian_products, low_cuda, low_reference, 4e-2, f);
-}
+/* ---- the tables */
 
 const sg_op_check sg_cuda_checks[] = {
-    {"cuda values", "cuda", 0, on_cpu, check_cuda_values},
-    {"cuda gradient", "cuda", 1, moving_on_cpu, check_cuda_gradient},
-    {"cuda second order", "cuda", 2, moving_on_cpu, check_cuda_second},
-    {"cuda third order", "cuda", 3, small_moving_on_cpu, check_cuda_third},
-    {"cuda bits", "cuda", 0, on_cpu, check_cuda_bits},
-    {"cuda bf16 values", "cuda", 0, in_low, check_low_values},
-    {"cuda bf16 gradient", "cuda", 1, moving_in_low, check_low_gradient},
-    {"cuda bf16 second order", "cuda", 2, moving_in_low, check_low_second},
+    {"cuda values", "cuda", 0, false, on_cpu, NULL},
+    {"cuda gradient", "cuda", 1, false, moving_on_cpu, NULL},
+    {"cuda second order", "cuda", 2, false, moving_on_cpu, NULL},
+    {"cuda third order", "cuda", 3, false, small_moving_on_cpu, NULL},
+    {"cuda bits", "cuda", 0, false, on_cpu, check_cuda_bits},
+    {"cuda bf16 values", "cuda", 0, true, in_low, NULL},
+    {"cuda bf16 gradient", "cuda", 1, true, moving_in_low, NULL},
+    {"cuda bf16 second order", "cuda", 2, true, moving_in_low, NULL},
 };
 const int32_t sg_cuda_check_count = sizeof sg_cuda_checks / sizeof sg_cuda_checks[0];
 
 const sg_op_check sg_op_checks[] = {
-    {"shape", "reference", 0, any, check_shape},
-    {"differences", "reference", 3, small_moving, check_differences},
-    {"adjoint", "reference", 1, small_moving, check_adjoint},
-    {"linear flag", "reference", 0, small_moving, check_linear_flag},
-    {"zero", "reference", 0, small_flat, check_zero},
-    {"decomposed", "reference", 2, composite, check_decomposed},
-    {"cpu values", "cpu", 0, on_cpu, check_cpu_values},
-    {"cpu gradient", "cpu", 1, moving_on_cpu, check_cpu_gradient},
-    {"cpu second order", "cpu", 2, moving_on_cpu, check_cpu_second},
-    {"cpu third order", "cpu", 3, small_moving_on_cpu, check_cpu_third},
-    {"same bits", "cpu", 0, on_cpu, check_same_bits},
+    {"shape", "reference", 0, false, any, check_shape},
+    {"differences", "reference", 3, false, small_moving, check_differences},
+    {"adjoint", "reference", 1, false, small_moving, check_adjoint},
+    {"linear flag", "reference", 0, false, small_moving, check_linear_flag},
+    {"zero", "reference", 0, false, small_flat, check_zero},
+    {"decomposed", "reference", 2, false, composite, check_decomposed},
+    {"cpu values", "cpu", 0, false, on_cpu, NULL},
+    {"cpu gradient", "cpu", 1, false, moving_on_cpu, NULL},
+    {"cpu second order", "cpu", 2, false, moving_on_cpu, NULL},
+    {"cpu third order", "cpu", 3, false, small_moving_on_cpu, NULL},
+    {"same bits", "cpu", 0, false, on_cpu, check_same_bits},
 };
 const int32_t sg_op_check_count = sizeof sg_op_checks / sizeof sg_op_checks[0];
+
+static void compare_order(const sg_op_check *check, const sg_sample *sample, sg_finding *finding)
+{
+    static void (*const what[])(sg_bench *) = {values, gradient, hessian_products, third_derivatives};
+    static const double limit[] = {1e-5, 1e-5, 1e-4, 1e-3}, low_limit[] = {2e-2, 2e-2, 4e-2};
+    const sg_bench_way way = {check->backend, NULL, 1, 1, false, check->low};
+    const sg_bench_way want = {"reference", NULL, 1, 1, false, check->low};
+    compare_ways(sample, what[check->order], way, want, (check->low ? low_limit : limit)[check->order], finding);
+}
+
+void sg_op_check_run(const sg_op_check *check, const sg_sample *sample, sg_finding *finding)
+{
+    if (check->run)
+        check->run(sample, finding);
+    else
+        compare_order(check, sample, finding);
+}

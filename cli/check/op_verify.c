@@ -15,7 +15,7 @@ const sg_op *sg_op_root(const sg_op *op)
 static void run_check(const sg_op_check *check, const sg_sample *sample, sg_op_verdict *v)
 {
     sg_finding finding = {.passed = true, .limit = 1};
-    check->run(sample, &finding);
+    sg_op_check_run(check, sample, &finding);
     v->checks++;
     v->passed = v->passed && finding.passed;
     v->cuda = v->cuda || strcmp(check->backend, "cuda") == 0;

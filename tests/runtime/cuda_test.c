@@ -29,7 +29,7 @@ static void holds(void **state)
         setenv("SEALGRAPH_CUDA_BUSY", "0", 1);
     else
         unsetenv("SEALGRAPH_CUDA_BUSY");
-    s->check->run(s->sample, &finding);
+    sg_op_check_run(s->check, s->sample, &finding);
     if (!finding.passed)
         fail_msg("%s; error %.3g, limit %.0e", finding.text, finding.error, finding.limit);
 }
