@@ -1,11 +1,11 @@
 /* reduce.c - sums over any set of axes: sum, and sum_like (the transpose of broadcasting).
  *
- * Neighbouring axes that are both kept or both summed are merged; then each summed axis is taken away by one step, last axis
- * first, seen as x [outer, r, inner] -> y [outer, inner]. A long r is cut into chunks that are summed apart and then
- * added: that gives work for all threads where there are few outputs, and keeps rounding errors small. Chunks depend on the
- * shape alone. */
+ * Each summed axis is taken away by one step, seen as x [outer, r, inner] -> y [outer, inner]. A long r is cut into chunks that
+ * are summed apart and then added: that gives work for all threads where there are few outputs, and keeps rounding errors small.
+ * Chunks depend on the shape alone. */
 #include "runtime/cpu/cpu_kernels.h"
 #include "runtime/cpu/row_kernels_internal.h"
+#include "runtime/sum_problem_internal.h"
 
 #include <string.h>
 
@@ -126,48 +126,21 @@ static void add_step(reduction *r, int64_t outer, int64_t n, int64_t inner)
     }
 }
 
-/* dim[] with the axes of `summed` taken away one group at a time, last first. */
-static void plan_steps(reduction *r, int32_t rank, const int64_t *dim, const bool *summed)
+static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
 {
-    int64_t size[SG_MAX_RANK];
-    bool sum[SG_MAX_RANK];
-    int32_t groups = 0;
-    for (int32_t i = 0; i < rank; i++) {
-        if (dim[i] == 1)
-            continue;
-        if (groups > 0 && sum[groups - 1] == summed[i]) {
-            size[groups - 1] *= dim[i];
-            continue;
-        }
-        size[groups] = dim[i];
-        sum[groups++] = summed[i];
-    }
-    int64_t inner = 1;
-    for (int32_t g = groups - 1; g >= 0; g--) {
-        if (!sum[g]) {
-            inner *= size[g];
-            continue;
-        }
-        int64_t outer = 1;
-        for (int32_t k = 0; k < g; k++)
-            outer *= size[k];
-        add_step(r, outer, size[g], inner);
-    }
-}
-
-static sg_status finish(const sg_kernel_spec *spec, const bool *summed, sg_kernel *out, sg_error *err)
-{
+    (void)device;
     reduction *r = sg_calloc(1, sizeof *r);
     if (!r)
         return sg_fail(err, SG_E_MEMORY, "out of memory for a sum");
-    const sg_shape *x = &spec->in_shape[0];
-    r->in_count = sg_shape_count(x);
+    r->in_count = sg_shape_count(&spec->in_shape[0]);
     r->out_count = sg_shape_count(&spec->out_shape[0]);
     *out = (sg_kernel){.name = "sum", .launch = launch_empty, .state = r, .release = sg_free};
     if (r->in_count == 0 || r->out_count == 0)
         return SG_OK;
     out->launch = launch;
-    plan_steps(r, x->rank, x->dim, summed);
+    const sg_sum_problem p = sg_sum_describe(spec);
+    for (int32_t i = 0; i < p.count; i++)
+        add_step(r, p.step[i].outer, p.step[i].size, p.step[i].inner);
     for (int32_t i = 0; i + 1 < r->n_steps; i++) {
         size_t bytes = sg_cpu_line((size_t)step_out(&r->steps[i]) * sizeof(float));
         r->half = bytes > r->half ? bytes : r->half;
@@ -176,29 +149,7 @@ static sg_status finish(const sg_kernel_spec *spec, const bool *summed, sg_kerne
     return SG_OK;
 }
 
-static sg_status prepare_sum(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
-{
-    (void)device;
-    bool summed[SG_MAX_RANK] = {false};
-    for (int64_t i = 0; i < spec->attr[0].count; i++)
-        summed[spec->attr[0].ints[i]] = true;
-    return finish(spec, summed, out, err);
-}
-
-/* Summed are the axes that x has more, and those that are 1 in the result only. */
-static sg_status prepare_sum_like(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
-{
-    (void)device;
-    bool summed[SG_MAX_RANK] = {false};
-    const sg_shape *x = &spec->in_shape[0], *y = &spec->out_shape[0];
-    for (int32_t i = 0; i < x->rank; i++) {
-        int32_t k = i - (x->rank - y->rank);
-        summed[i] = k < 0 || y->dim[k] != x->dim[i];
-    }
-    return finish(spec, summed, out, err);
-}
-
 static bool supports(const sg_kernel_spec *spec) { return spec->in_dtype[0] == SG_F32; }
 
 const sg_cpu_kernel sg_cpu_reduce_kernels[] = {
-    {&sg_op_sum, supports, prepare_sum}, {&sg_op_sum_like, supports, prepare_sum_like}, {0}};
+    {&sg_op_sum, supports, prepare}, {&sg_op_sum_like, supports, prepare}, {0}};

@@ -1,14 +1,15 @@
 /* sum.c - sums over any set of axes: which passes, in which form. Forms and chunks depend on shapes alone, so that every card
  * gives the same sums.
  *
- * Neighbouring axes that are both kept or both summed are merged; then each summed axis is taken away by itself, last axis
- * first, seen as x [outer, size, inner] -> y [outer, inner]. A long axis whose result has few elements is cut into chunks that are
- * summed apart and then joined: work for all processors. A small sum is done in one launch, by many threads for each column. */
+ * Each summed axis is taken away by itself, seen as x [outer, size, inner] -> y [outer, inner]. A long axis whose result has few
+ * elements is cut into chunks that are summed apart and then joined: work for all processors. A small sum is done in one launch, by
+ * many threads for each column. */
 #include <string.h>
 
 #include "ops/ops_internal.h"
 #include "runtime/cuda/cuda_kernels.h"
 #include "runtime/cuda/sum_internal.h"
+#include "runtime/sum_problem_internal.h"
 
 enum {
     BLOCK = 256,
@@ -113,10 +114,11 @@ static sg_cuda_sum_pass choose(int64_t outer, int64_t size, int64_t inner, bool 
 }
 
 /* One axis, in as many passes as its chunks need. What lies between passes is f32. */
-static void add_passes(summation *s, int64_t outer, int64_t size, int64_t inner, bool bf16)
+static void add_passes(summation *s, const sg_sum_step *step, bool bf16)
 {
+    int64_t size = step->size;
     do {
-        s->pass[s->n_passes] = choose(outer, size, inner, bf16 && s->n_passes == 0);
+        s->pass[s->n_passes] = choose(step->outer, size, step->inner, bf16 && s->n_passes == 0);
         size = s->pass[s->n_passes++].chunks;
     } while (size > 1 && s->n_passes < MAX_PASSES);
 }
@@ -157,34 +159,6 @@ static bool launch_nothing(const sg_launch *l, sg_error *err)
 
 /* --------------------------------------------------------------------------------------------------- preparing */
 
-/* The axes of `summed` taken away one group at a time, last first. */
-static void plan_passes(summation *s, const sg_shape *x, const bool *summed, bool bf16)
-{
-    int64_t size[SG_MAX_RANK], inner = 1;
-    bool sum[SG_MAX_RANK];
-    int32_t groups = 0;
-    for (int32_t i = 0; i < x->rank; i++) {
-        if (x->dim[i] == 1)
-            continue;
-        if (groups > 0 && sum[groups - 1] == summed[i]) {
-            size[groups - 1] *= x->dim[i];
-            continue;
-        }
-        size[groups] = x->dim[i];
-        sum[groups++] = summed[i];
-    }
-    for (int32_t g = groups - 1; g >= 0; g--) {
-        if (!sum[g]) {
-            inner *= size[g];
-            continue;
-        }
-        int64_t outer = 1;
-        for (int32_t k = 0; k < g; k++)
-            outer *= size[k];
-        add_passes(s, outer, size[g], inner, bf16);
-    }
-}
-
 static size_t intermediate_bytes(const summation *s)
 {
     size_t most = 0;
@@ -196,8 +170,9 @@ static size_t intermediate_bytes(const summation *s)
     return most;
 }
 
-static sg_status prepare(const sg_kernel_spec *spec, const bool *summed, sg_kernel *out, sg_error *err)
+static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
 {
+    (void)device;
     summation *s = sg_calloc(1, sizeof *s);
     if (!s)
         return sg_fail(err, SG_E_MEMORY, "out of memory for %s", spec->node->op->name);
@@ -210,7 +185,9 @@ static sg_status prepare(const sg_kernel_spec *spec, const bool *summed, sg_kern
         out->launch = launch_zero;
         return SG_OK;
     }
-    plan_passes(s, &spec->in_shape[0], summed, bf16);
+    const sg_sum_problem p = sg_sum_describe(spec);
+    for (int32_t i = 0; i < p.count; i++)
+        add_passes(s, &p.step[i], bf16);
     out->launch = s->n_passes == 0 ? launch_copy : launch;
     if (s->n_passes > 0)
         s->pass[s->n_passes - 1].out_bf16 = bf16;
@@ -219,32 +196,10 @@ static sg_status prepare(const sg_kernel_spec *spec, const bool *summed, sg_kern
     return SG_OK;
 }
 
-static sg_status prepare_sum(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
-{
-    (void)device;
-    bool summed[SG_MAX_RANK] = {false};
-    for (int64_t i = 0; i < spec->attr[0].count; i++)
-        summed[spec->attr[0].ints[i]] = true;
-    return prepare(spec, summed, out, err);
-}
-
-/* Summed are the axes that x has more, and those that are 1 in the result only. */
-static sg_status prepare_sum_like(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
-{
-    (void)device;
-    bool summed[SG_MAX_RANK] = {false};
-    const sg_shape *x = &spec->in_shape[0], *y = &spec->out_shape[0];
-    for (int32_t i = 0; i < x->rank; i++) {
-        int32_t k = i - (x->rank - y->rank);
-        summed[i] = k < 0 || y->dim[k] != x->dim[i];
-    }
-    return prepare(spec, summed, out, err);
-}
-
 static bool supports(const sg_kernel_spec *spec)
 {
     return (spec->in_dtype[0] == SG_F32 || spec->in_dtype[0] == SG_BF16) && spec->out_dtype[0] == spec->in_dtype[0];
 }
 
 const sg_cuda_kernel sg_cuda_sum_kernels[] = {
-    {&sg_op_sum, supports, prepare_sum}, {&sg_op_sum_like, supports, prepare_sum_like}, {0}};
+    {&sg_op_sum, supports, prepare}, {&sg_op_sum_like, supports, prepare}, {0}};
