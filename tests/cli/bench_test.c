@@ -1,5 +1,4 @@
 /* bench_test.c - `sealgraph bench` as a user runs it, on a machine without a GPU and on one with a stand-in for it. */
-#include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,61 +6,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 #include <expat.h>
 
-static char folder[64];
-
-typedef struct outcome {
-    int code;
-    char *out, *err;
-} outcome;
-
-static char *slurp(const char *name)
-{
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "rb");
-    char *text = calloc(1, 1 << 20);
-    if (file && text) {
-        text[fread(text, 1, (1 << 20) - 1, file)] = 0;
-        fclose(file);
-    }
-    return text;
-}
+#include "tests/support/program.h"
 
 /* Run `sealgraph bench ARGUMENTS` where modules are looked for in `modules`. */
 static outcome bench(const char *modules, const char *arguments)
 {
-    char command[4096];
-    snprintf(
-        command, sizeof command,
-        "cd %s && env -i PATH=/usr/bin:/bin OMP_WAIT_POLICY=passive SEALGRAPH_MODULE_PATH=%s %s/sealgraph bench %s "
-        "--time 1 --threads 1 >out.txt 2>err.txt",
-        folder, modules, SG_BINARY_DIR, arguments);
-    int status = system(command);
-    return (outcome){WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp("out.txt"), slurp("err.txt")};
+    char settings[512], all[1024];
+    snprintf(settings, sizeof settings, "SEALGRAPH_MODULE_PATH=%s", modules);
+    snprintf(all, sizeof all, "bench %s --time 1 --threads 1", arguments);
+    return program_run(settings, all);
 }
 
 static const char *const no_gpu = "/nowhere";
 static const char *const stand_in = SG_BINARY_DIR "/tests/mirror";
-
-static void release(outcome *o)
-{
-    free(o->out);
-    free(o->err);
-}
-
-static int lines(const char *text)
-{
-    int count = 0;
-    for (; *text; text++)
-        count += *text == '\n';
-    return count;
-}
 
 static int occurrences(const char *text, const char *part)
 {
@@ -75,21 +37,12 @@ static int occurrences(const char *text, const char *part)
 
 static void fails(const char *arguments, int code, const char *message)
 {
-    outcome o = bench(no_gpu, arguments);
-    if (o.code != code || !strstr(o.err, message) || o.out[0] || lines(o.err) < 1 || lines(o.err) > 2)
-        fail_msg("%s: code %d\nout: %s\nerr: %s", arguments, o.code, o.out, o.err);
-    release(&o);
+    outcome_is_failure(bench(no_gpu, arguments), arguments, code, message);
 }
 
 static json_t *document(const char *modules, const char *arguments)
 {
-    json_error_t where;
-    outcome o = bench(modules, arguments);
-    json_t *value = json_loads(o.out, JSON_REJECT_DUPLICATES, &where);
-    if (!value || o.code)
-        fail_msg("%s: code %d, %s\nout: %s\nerr: %s", arguments, o.code, value ? "" : where.text, o.out, o.err);
-    release(&o);
-    return value;
+    return outcome_document(bench(modules, arguments), arguments, 0);
 }
 
 static double number(json_t *row, const char *key) { return json_number_value(json_object_get(row, key)); }
@@ -122,7 +75,7 @@ static void without_a_gpu(void **state)
     assert_int_equal(occurrences(o.out, "cuda in f32, bf16: not measured: no module for cuda"), 1);
     assert_int_equal(occurrences(o.out, "cpu in bf16: not measured: no bf16 on cpu"), 1);
     assert_string_equal(o.err, "");
-    release(&o);
+    outcome_release(&o);
     fails("ops --device cuda --shape 16x8x24", 1, "no module for cuda");
     fails("step --device cuda", 1, "no module for cuda");
     fails("ops --dtype tf32 --shape 16x8x24", 1, "no TF32 on cpu");
@@ -159,8 +112,8 @@ static void csv_has_every_field(void **state)
         commas = here;
     }
     assert_int_equal(commas, 16);
-    assert_int_equal(lines(o.err), 1); /* why the GPU is missing */
-    release(&o);
+    assert_int_equal(text_lines(o.err), 1); /* why the GPU is missing */
+    outcome_release(&o);
 }
 
 static void markdown(void **state)
@@ -170,7 +123,7 @@ static void markdown(void **state)
     assert_int_equal(o.code, 0);
     assert_non_null(strstr(o.out, "| exp/40x30 |"));
     assert_non_null(strstr(o.out, "| --- |"));
-    release(&o);
+    outcome_release(&o);
 }
 
 static void count_tag(void *user, const char *name, const char **attributes)
@@ -185,8 +138,8 @@ static void plot_is_well_formed(void **state)
     int texts = 0;
     outcome o = bench(no_gpu, "ops --device cpu,cuda --shape 40x30 --plot roof.svg");
     assert_int_equal(o.code, 0);
-    release(&o);
-    char *svg = slurp("roof.svg");
+    outcome_release(&o);
+    char *svg = program_file("roof.svg");
     XML_Parser parser = XML_ParserCreate(NULL);
     XML_SetUserData(parser, &texts);
     XML_SetStartElementHandler(parser, count_tag);
@@ -202,7 +155,7 @@ static void plot_that_fails(void **state)
 {
     (void)state;
     char path[128];
-    snprintf(path, sizeof path, "%s/full.svg", folder);
+    snprintf(path, sizeof path, "%s/full.svg", program_folder);
     assert_int_equal(symlink("/dev/full", path), 0);
     outcome o = bench(no_gpu, "ops --shape 40x30 --only softmax --order value,value --plot full.svg --json");
     json_t *value = json_loads(o.out, 0, NULL);
@@ -210,7 +163,7 @@ static void plot_that_fails(void **state)
     assert_int_equal(json_array_size(json_object_get(value, "rows")), 1);
     assert_non_null(strstr(o.err, "cannot write full.svg"));
     json_decref(value);
-    release(&o);
+    outcome_release(&o);
 }
 
 /* A picture, or what is missing to make one before anything is measured. */
@@ -225,9 +178,9 @@ static void plot_as_png(void **state)
         skip();
     outcome o = bench(no_gpu, "ops --shape 40x30 --only softmax --plot roof.png");
     assert_int_equal(o.code, 0);
-    release(&o);
+    outcome_release(&o);
     char path[128];
-    snprintf(path, sizeof path, "%s/roof.png", folder);
+    snprintf(path, sizeof path, "%s/roof.png", program_folder);
     FILE *file = fopen(path, "rb");
     assert_non_null(file);
     assert_int_equal(fread(head, 1, sizeof head, file), sizeof head);
@@ -250,21 +203,6 @@ static void two_devices(void **state)
     json_decref(all);
 }
 
-static int make_folder(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/sealgraph-bench-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -274,5 +212,5 @@ int main(void)
         cmocka_unit_test(plot_that_fails),   cmocka_unit_test(plot_as_png),
         cmocka_unit_test(two_devices),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, program_make_folder, program_remove_folder);
 }

@@ -1,6 +1,5 @@
 /* run_test.c - the built program as a user runs it: exit codes, what goes to which stream, at most three lines for a failure,
  * JSON that parses, and a small run from training to prediction. */
-#include <jansson.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -14,56 +13,14 @@
 
 #include <cmocka.h>
 
-static char folder[64];
+#include "tests/support/program.h"
 
-typedef struct outcome {
-    int code;
-    char *out, *err;
-} outcome;
-
-static char *slurp(const char *name)
-{
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "rb");
-    char *text = calloc(1, 1 << 22);
-    if (file && text) {
-        size_t used = fread(text, 1, (1 << 22) - 1, file);
-        text[used] = 0;
-        fclose(file);
-    }
-    return text;
-}
-
-/* Run `sealgraph ARGUMENTS` in the test's folder with nothing of the caller's settings. */
-static outcome run(const char *arguments)
-{
-    char command[4096];
-    snprintf(command, sizeof command,
-             "cd %s && env -i PATH=/usr/bin:/bin OMP_WAIT_POLICY=passive %s/sealgraph %s >out.txt 2>err.txt", folder,
-             SG_BINARY_DIR, arguments);
-    int status = system(command);
-    return (outcome){WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp("out.txt"), slurp("err.txt")};
-}
-
-static void release(outcome *o)
-{
-    free(o->out);
-    free(o->err);
-}
-
-static int lines(const char *text)
-{
-    int count = 0;
-    for (; *text; text++)
-        count += *text == '\n';
-    return count;
-}
+static outcome run(const char *arguments) { return program_run("", arguments); }
 
 static void write_file(const char *name, const char *text)
 {
     char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(path, sizeof path, "%s/%s", program_folder, name);
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     fputs(text, file);
@@ -73,17 +30,13 @@ static void write_file(const char *name, const char *text)
 static int exists(const char *name)
 {
     char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(path, sizeof path, "%s/%s", program_folder, name);
     return access(path, F_OK) == 0;
 }
 
-/* A failure: its code, nothing on standard output, the message in one to three lines. */
 static void fails(const char *arguments, int code, const char *message)
 {
-    outcome o = run(arguments);
-    if (o.code != code || !strstr(o.err, message) || o.out[0] || lines(o.err) < 1 || lines(o.err) > 3)
-        fail_msg("%s: code %d\nout: %s\nerr: %s", arguments, o.code, o.out, o.err);
-    release(&o);
+    outcome_is_failure(run(arguments), arguments, code, message);
 }
 
 static void succeeds(const char *arguments, const char *printed)
@@ -91,20 +44,10 @@ static void succeeds(const char *arguments, const char *printed)
     outcome o = run(arguments);
     if (o.code != 0 || !strstr(o.out, printed))
         fail_msg("%s: code %d\nout: %s\nerr: %s", arguments, o.code, o.out, o.err);
-    release(&o);
+    outcome_release(&o);
 }
 
-/* Standard output is one JSON document. The caller releases it. */
-static json_t *document(const char *arguments, int code)
-{
-    json_error_t where;
-    outcome o = run(arguments);
-    json_t *value = json_loads(o.out, JSON_REJECT_DUPLICATES, &where);
-    if (!value || o.code != code)
-        fail_msg("%s: code %d, %s\nout: %s\nerr: %s", arguments, o.code, value ? "" : where.text, o.out, o.err);
-    release(&o);
-    return value;
-}
+static json_t *document(const char *arguments, int code) { return outcome_document(run(arguments), arguments, code); }
 
 static void usage_errors(void **state)
 {
@@ -189,13 +132,13 @@ static void completion_is_valid_bash(void **state)
     snprintf(command, sizeof command,
              "cd %s && bash -c 'source completion.sh; COMP_WORDS=(sealgraph train --dev); COMP_CWORD=2; _sealgraph; "
              "echo ${COMPREPLY[*]}' >words.txt",
-             folder);
+             program_folder);
     assert_int_equal(system(command), 0);
-    char *words = slurp("words.txt");
+    char *words = program_file("words.txt");
     assert_int_equal(strlen(words), strlen("--dev-fraction --device\n"));
     assert_true(strstr(words, "--dev-fraction") && strstr(words, "--device"));
     free(words);
-    release(&o);
+    outcome_release(&o);
 }
 
 static void configuration_round_trip(void **state)
@@ -205,11 +148,11 @@ static void configuration_round_trip(void **state)
     write_file("shown.yml", o.out);
     outcome again = run("config show -c shown.yml");
     assert_string_equal(o.out, again.out);
-    release(&o);
-    release(&again);
+    outcome_release(&o);
+    outcome_release(&again);
     o = run("init --seed 7 -o made.yml");
     assert_int_equal(o.code, 0);
-    release(&o);
+    outcome_release(&o);
     fails("init -o made.yml", 2, "made.yml exists");
     succeeds("config show -c made.yml", "seed: 7");
 }
@@ -219,7 +162,7 @@ static void write_data(const char *name)
 {
     char path[256];
     unsigned bits = 12345;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(path, sizeof path, "%s/%s", program_folder, name);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fputs("@relation 'toy: -C 3'\n@attribute p {0,1}\n@attribute q {0,1}\n@attribute r {0,1}\n", file);
@@ -314,9 +257,10 @@ static void equal_seeds_equal_bytes(void **state)
     for (int i = 0; i < 3; i++) {
         outcome o = run(runs[i]);
         assert_int_equal(o.code, 0);
-        release(&o);
+        outcome_release(&o);
     }
-    char *one = slurp("one/metrics.json"), *two = slurp("two/metrics.json"), *three = slurp("three/metrics.json");
+    char *one = program_file("one/metrics.json"), *two = program_file("two/metrics.json"),
+         *three = program_file("three/metrics.json");
     assert_true(strlen(one) > 100);
     assert_string_equal(one, two);
     assert_string_equal(one, three);
@@ -331,10 +275,10 @@ static void broken_models_are_refused(void **state)
     write_data("toy.arff");
     outcome o = run("train " TOY "--epochs 1 -o whole");
     assert_int_equal(o.code, 0);
-    release(&o);
+    outcome_release(&o);
     char command[512];
     snprintf(command, sizeof command, "cd %s && cp -r whole/model cut && truncate -s 100 cut/model.safetensors",
-             folder);
+             program_folder);
     assert_int_equal(system(command), 0);
     fails("model info cut", 3, "model.safetensors");
     fails("eval cut toy.arff", 3, "model.safetensors");
@@ -347,7 +291,7 @@ static int interrupted(const char *arguments, const char *sign)
     char command[1024];
     int status = -1;
     snprintf(command, sizeof command, "cd %s && exec env -i PATH=/usr/bin:/bin %s/sealgraph %s >out.txt 2>err.txt",
-             folder, SG_BINARY_DIR, arguments);
+             program_folder, SG_BINARY_DIR, arguments);
     pid_t child = fork();
     if (child == 0) {
         execl("/bin/sh", "sh", "-c", command, (char *)NULL);
@@ -369,7 +313,7 @@ static void interrupted_runs_go_on(void **state)
                              "stopped/checkpoint.safetensors");
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 130);
-    char *err = slurp("err.txt");
+    char *err = program_file("err.txt");
     assert_non_null(strstr(err, "the same command goes on"));
     free(err);
     assert_true(exists("stopped/checkpoint.safetensors"));
@@ -451,26 +395,11 @@ static void golden_folders(void **state)
     assert_non_null(strstr(o.out, "elementwise bad (neg)"));
     assert_non_null(strstr(o.out, "not built elementwise odd (negate)"));
     assert_non_null(strstr(o.out, "\n3 cases, 1 passed, 1 failed, 1 not built\n"));
-    release(&o);
+    outcome_release(&o);
     json_t *report = document("gradcheck --golden . --json", 1);
     assert_int_equal(json_integer_value(json_object_get(report, "failed")), 1);
     json_decref(report);
     fails("gradcheck --golden . --family losses", 2, "unknown family 'losses'");
-}
-
-static int make_folder(void **state)
-{
-    (void)state;
-    strcpy(folder, "/tmp/sealgraph-run-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
 }
 
 int main(void)
@@ -490,5 +419,5 @@ int main(void)
         cmocka_unit_test(bench_of_bert),
         cmocka_unit_test(golden_folders),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, program_make_folder, program_remove_folder);
 }
