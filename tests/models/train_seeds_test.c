@@ -16,6 +16,7 @@
 #include "serialize/serialize.h"
 #include "tests/support/graph_run.h"
 #include "tests/support/model_files.h"
+#include "tests/support/training.h"
 
 static const char recipe[] =
     "threads: 1\n"
@@ -35,29 +36,12 @@ typedef struct settings {
 
 static sg_config *configure(settings given)
 {
-    sg_config *config;
-    sg_error err = {0};
     sg_setting sets[] = {{"--set", "device", given.device},
                          {"--set", "seed", given.seed},
                          {"--set", "seeds", given.seeds},
                          {"--set", "train.lr", given.lr ? given.lr : "0.01"},
                          {"--set", "train.batch", given.batch ? given.batch : "16"}};
-    sg_config_request request = {.file = "recipe", .text = recipe, .sets = sets, .n_sets = sizeof sets / sizeof *sets};
-    if (sg_config_load(&config, &request, &err) != SG_OK)
-        fail_msg("%s", err.text);
-    return config;
-}
-
-static sg_training_data *data_for(const sg_config *config)
-{
-    sg_generator g = {
-        .rows = 150, .features = 10, .groups = 3, .size = 3, .templates = 4, .noise = 0.2, .flip = 0.1, .seed = 5};
-    sg_dataset *generated;
-    sg_training_data *data;
-    sg_error err = {0};
-    if (sg_generate(&generated, &g, &err) != SG_OK || sg_training_data_take(&data, config, generated, &err) != SG_OK)
-        fail_msg("%s", err.text);
-    return data;
+    return training_config(recipe, sets, sizeof sets / sizeof *sets);
 }
 
 typedef struct ears {
@@ -78,7 +62,7 @@ static sg_status train(settings given, const char *folder, bool force, ears *hea
                        sg_train_result *one, sg_error *err)
 {
     sg_config *config = configure(given);
-    sg_training_data *data = data_for(config);
+    sg_training_data *data = training_data(config);
     ears unused = {0};
     sg_train_options options = {
         .size = sizeof options, .folder = folder, .force = force, .listener = listen, .user = heard ? heard : &unused};
@@ -208,7 +192,7 @@ static sg_store *steps_by(bool launches, float *losses)
 {
     enum { STEPS = 20 };
     sg_config *config = configure((settings){"cuda", "3", "[]", NULL, NULL});
-    sg_training_data *data = data_for(config);
+    sg_training_data *data = training_data(config);
     sg_step_options o = sg_step_options_of(sg_config_values(config), data->data);
     sg_store *store = sg_store_new(SG_F32);
     sg_graph *graph = sg_graph_new();

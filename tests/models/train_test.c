@@ -20,37 +20,15 @@
 #include "serialize/serialize.h"
 #include "tests/support/graph_run.h"
 #include "tests/support/model_files.h"
+#include "tests/support/training.h"
 
 /* ---- helpers */
 
-static const char recipe[] = "threads: 1\n"
-                             "data: {fractions: [0.6, 0.2, 0.2]}\n"
-                             "model: {hidden: [12, 10], dropout: [0.2, 0]}\n"
-                             "energy: {global: 6}\n"
-                             "loss: {name: seal-dynamic, samples: 5, n_energy: 2, n_task: 2}\n"
-                             "train: {epochs: 6, batch: 16, lr: 0.01, energy_lr: 0.01, plateau_patience: 0}\n";
+static const char recipe[] = TRAINING_RECIPE(6);
 
 static sg_config *configure(const char *key, const char *value)
 {
-    sg_config *config;
-    sg_error err = {0};
-    sg_setting set = {"--set", key, value};
-    sg_config_request request = {.file = "recipe", .text = recipe, .sets = &set, .n_sets = key ? 1 : 0};
-    if (sg_config_load(&config, &request, &err) != SG_OK)
-        fail_msg("%s", err.text);
-    return config;
-}
-
-static sg_training_data *data_for(const sg_config *config)
-{
-    sg_generator g = {
-        .rows = 150, .features = 10, .groups = 3, .size = 3, .templates = 4, .noise = 0.2, .flip = 0.1, .seed = 5};
-    sg_dataset *generated;
-    sg_training_data *data;
-    sg_error err = {0};
-    if (sg_generate(&generated, &g, &err) != SG_OK || sg_training_data_take(&data, config, generated, &err) != SG_OK)
-        fail_msg("%s", err.text);
-    return data;
+    return training_config(recipe, &(sg_setting){"--set", key, value}, key ? 1 : 0);
 }
 
 typedef struct ears {
@@ -81,7 +59,7 @@ static outcome train_in(const char *folder, const char *key, const char *value, 
 {
     outcome o = {.status = SG_OK};
     sg_config *config = configure(key, value);
-    sg_training_data *data = data_for(config);
+    sg_training_data *data = training_data(config);
     sg_train_options options = {
         .size = sizeof options, .folder = folder, .force = force, .listener = heard ? listen : NULL, .user = heard};
     o.status = sg_train(config, data, &options, &o.result, &o.err);

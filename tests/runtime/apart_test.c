@@ -18,6 +18,7 @@
 #include "serialize/serialize.h"
 #include "tests/support/graph_run.h"
 #include "tests/support/model_files.h"
+#include "tests/support/training.h"
 
 enum { ROWS = 4, COLUMNS = 3 };
 
@@ -430,25 +431,12 @@ static void test_no_such_device(void **state)
 
 /* ---- training */
 
-static const char recipe[] = "threads: 1\n"
-                             "data: {fractions: [0.6, 0.2, 0.2]}\n"
-                             "model: {hidden: [12, 10], dropout: [0.2, 0]}\n"
-                             "energy: {global: 6}\n"
-                             "loss: {name: seal-dynamic, samples: 5, n_energy: 2, n_task: 2}\n"
-                             "train: {epochs: 3, batch: 16, lr: 0.01, energy_lr: 0.01, plateau_patience: 0}\n";
+static const char recipe[] = TRAINING_RECIPE(3);
 
 static sg_status try_training(const char *device, const char *folder, sg_train_result *result, sg_error *err)
 {
-    sg_config *config;
-    sg_setting set = {"--set", "device", device};
-    sg_config_request request = {.file = "recipe", .text = recipe, .sets = &set, .n_sets = 1};
-    good(sg_config_load(&config, &request, err), err);
-    sg_generator g = {
-        .rows = 150, .features = 10, .groups = 3, .size = 3, .templates = 4, .noise = 0.2, .flip = 0.1, .seed = 5};
-    sg_dataset *generated;
-    sg_training_data *data;
-    good(sg_generate(&generated, &g, err), err);
-    good(sg_training_data_take(&data, config, generated, err), err);
+    sg_config *config = training_config(recipe, &(sg_setting){"--set", "device", device}, 1);
+    sg_training_data *data = training_data(config);
     sg_train_options options = {.size = sizeof options, .folder = folder};
     sg_status status = sg_train(config, data, &options, result, err);
     sg_training_data_free(data);
