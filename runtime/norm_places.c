@@ -1,6 +1,6 @@
 /* layer_norm_places.c - the operands of a derivative are the inputs, outputs already known, then cotangents or tangents of what is
  * chosen: this finds each by what it is. */
-#include "runtime/layer_norm_places_internal.h"
+#include "runtime/norm_places_internal.h"
 
 #include "ops/derivative_internal.h"
 

@@ -1,4 +1,4 @@
-/* layer_norm_places_internal.h - where the operands of layer_norm and of its derivatives lie, for the kernels of every device. */
+/* norm_places_internal.h - where the operands of layer_norm and of its derivatives lie, for the kernels of every device. */
 #ifndef SG_LAYER_NORM_PLACES_INTERNAL_H
 #define SG_LAYER_NORM_PLACES_INTERNAL_H
 

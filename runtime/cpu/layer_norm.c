@@ -15,7 +15,7 @@
 #include "runtime/cpu/cpu_kernels.h"
 #include "runtime/cpu/norm_kernels_internal.h"
 #include "runtime/cpu/row_kernels_internal.h"
-#include "runtime/layer_norm_places_internal.h"
+#include "runtime/norm_places_internal.h"
 
 #include <math.h>
 #include <string.h>

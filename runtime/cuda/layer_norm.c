@@ -3,7 +3,7 @@
 #include "ops/derivative_internal.h"
 #include "runtime/cuda/cuda_kernels.h"
 #include "runtime/cuda/layer_norm_internal.h"
-#include "runtime/layer_norm_places_internal.h"
+#include "runtime/norm_places_internal.h"
 
 enum {
     BLOCKS =
