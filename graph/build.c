@@ -213,6 +213,8 @@ sg_status sgi_infer(sg_graph *g, const sg_op *op, const sg_attr *attr, const int
     }
     if (status == SG_OK)
         status = op->infer(&args);
+    if (status == SG_OK && args.n_out < 1) /* a derivative with respect to nothing: its value would have no place */
+        status = sg_infer_fail(&args, SG_E_ARGUMENT, "the node would have no output");
     for (int32_t k = 0; status == SG_OK && k < args.n_out; k++) {
         bool bad = shape[k].rank < 0 || shape[k].rank > SG_MAX_RANK;
         for (int32_t i = 0; !bad && i < shape[k].rank; i++)

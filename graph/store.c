@@ -1,4 +1,5 @@
 /* store.c - the parameter store: named entries outside graphs, and how they start. */
+#include "graph/convert_internal.h"
 #include "graph/mirror_internal.h"
 #include "graph/random_internal.h"
 
@@ -210,7 +211,7 @@ static double entry_get(const sg_store *store, const sg_entry *entry, int64_t i)
 static void entry_put(const sg_store *store, sg_entry *entry, int64_t i, double value)
 {
     if (entry->dtype == SG_I32)
-        ((int32_t *)entry->data)[i] = (int32_t)value;
+        ((int32_t *)entry->data)[i] = sg_real_to_i32(value);
     else if (store->real == SG_F64)
         ((double *)entry->data)[i] = value;
     else

@@ -1,7 +1,6 @@
 /* cast.c - change of dtype; stop_gradient. */
+#include "graph/convert_internal.h"
 #include "ops/ops_internal.h"
-
-#include <math.h>
 
 static const sg_attr_spec cast_attrs[] = {{"dtype", SG_ATTR_INT}};
 
@@ -25,10 +24,7 @@ static void cast_vjp(const sg_vjp_args *args)
 
 static void cast_jvp(const sg_jvp_args *args) { args->tout[0] = sg_cast(args->tin[0], sg_dtype_of(args->out[0])); }
 
-/* Toward zero, saturating at the ends of the range; NaN gives 0. */
-static double to_i32(double x) { return isnan(x) ? 0 : trunc(fmin(fmax(x, INT32_MIN), INT32_MAX)); }
-
-static double convert(double x, sg_dtype to) { return to == SG_BOOL ? x != 0 : to == SG_I32 ? to_i32(x) : x; }
+static double convert(double x, sg_dtype to) { return to == SG_BOOL ? x != 0 : to == SG_I32 ? sg_real_to_i32(x) : x; }
 
 SG_EVAL_UNARY(cast_eval, convert(x, args->out_dtype[0]))
 const sg_op sg_op_cast = {

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "graph/convert_internal.h"
+
 sg_dtype sg_storage(sg_dtype real, sg_dtype dtype) { return real == SG_F64 ? SG_F64 : dtype; }
 
 bool sg_tensor_bytes(sg_dtype storage, const sg_shape *shape, size_t *out)
@@ -67,7 +69,7 @@ void sg_elements_write(sg_dtype storage, void *memory, const double *in, int64_t
     case SG_F64:
         WRITE_AS(double, in[i]);
     case SG_I32:
-        WRITE_AS(int32_t, in[i]);
+        WRITE_AS(int32_t, sg_real_to_i32(in[i]));
     case SG_BOOL:
         WRITE_AS(uint8_t, in[i] != 0);
     case SG_BF16:

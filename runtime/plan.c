@@ -2,6 +2,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "graph/convert_internal.h"
 #include "runtime/elements_internal.h"
 #include "runtime/leaf_internal.h"
 #include "runtime/plan_internal.h"
@@ -448,7 +449,11 @@ sg_status sg_plan_feed(sg_plan *plan, const char *name, const double *data, int6
 {
     sg_port *port = find_port(plan->input, plan->n_inputs, name);
     SG_TRY(check_port(port, "input", name, n, err));
-    sg_elements_write(sg_session_storage(plan->session, port->dtype), input_at(plan, port, true), data, n);
+    sg_dtype storage = sg_session_storage(plan->session, port->dtype);
+    void *memory = input_at(plan, port, true);
+    sg_elements_write(storage, memory, data, n);
+    for (int64_t i = 0; storage == SG_F64 && !sg_dtype_is_real(port->dtype) && i < n; i++)
+        ((double *)memory)[i] = port->dtype == SG_BOOL ? data[i] != 0 : sg_real_to_i32(data[i]);
     return SG_OK;
 }
 

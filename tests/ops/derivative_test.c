@@ -193,9 +193,10 @@ static void lists_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
     static const int64_t twice[] = {1, 1}, far[] = {5};
-    const sg_attr bad[2][2] = {{sg_attr_ints(twice, 2), sg_attr_ints(NULL, 0)},
-                               {sg_attr_ints(far, 1), sg_attr_ints(NULL, 0)}};
-    for (int k = 0; k < 2; k++) {
+    const sg_attr bad[3][2] = {{sg_attr_ints(twice, 2), sg_attr_ints(NULL, 0)},
+                               {sg_attr_ints(far, 1), sg_attr_ints(NULL, 0)},
+                               {sg_attr_ints(NULL, 0), sg_attr_ints(NULL, 0)}};
+    for (int k = 0; k < 3; k++) {
         sg_graph *g = sg_graph_new();
         sg_value in[3] = {sg_input(g, "x", SG_F32, SG_SHAPE(N)), sg_input(g, "w", SG_F32, SG_SHAPE(N, M)),
                           sg_input(g, "y", SG_F32, SG_SHAPE(M))};

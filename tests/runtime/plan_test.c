@@ -1,4 +1,5 @@
 /* Sessions and plans as their users see them: errors, names, rebinding, steady state, profile and audit. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -60,6 +61,41 @@ static void test_session_errors(void **state)
 }
 
 /* ----------------------------------------------------------------------------------------------------------- plans */
+
+/* Numbers fed to integers and booleans are converted as `cast` does, on every backend; so are those set in the store. */
+static void test_numbers_as_declared(void **state)
+{
+    (void)state;
+    static const double given[6] = {1e30, -1e30, NAN, -2.7, 1.5, 2147483647.0};
+    static const double whole[6] = {2147483647.0, -2147483648.0, 0, -2, 1, 2147483647.0}, truth[6] = {1, 1, 1, 1, 1, 1};
+    for (int reference = 0; reference < 2; reference++) {
+        sg_store *store = sg_store_new(reference ? SG_F64 : SG_F32);
+        sg_graph *graph = sg_graph_new();
+        sg_value i = sg_input(graph, "i", SG_I32, SG_SHAPE(6)), b = sg_input(graph, "b", SG_BOOL, SG_SHAPE(6));
+        sg_value entry = sg_state(sg_scope_root(graph, store), "n", SG_I32, SG_SHAPE(6), sg_init_zeros());
+        sg_result(graph, "equal", sg_cast(sg_equal(i, entry), SG_F32));
+        sg_result(graph, "b", sg_cast(b, SG_F32));
+        sg_session *s = NULL;
+        sg_session_options o = {.size = sizeof o, .backend = reference ? "reference" : "cpu", .threads = 1};
+        double got[6];
+        assert_int_equal(sg_session_new(&s, store, &o, NULL), SG_OK);
+        sg_plan *plan = compile_plan(s, graph, false);
+        assert_int_equal(sg_store_set(store, "n", given, 6, NULL), SG_OK);
+        assert_int_equal(sg_store_get(store, "n", got, 6, NULL), SG_OK);
+        assert_memory_equal(got, whole, sizeof got);
+        assert_int_equal(sg_plan_feed(plan, "i", given, 6, NULL), SG_OK);
+        assert_int_equal(sg_plan_feed(plan, "b", given, 6, NULL), SG_OK);
+        run_plan(plan);
+        assert_int_equal(sg_plan_fetch(plan, "equal", got, 6, NULL), SG_OK);
+        assert_memory_equal(got, truth, sizeof got);
+        assert_int_equal(sg_plan_fetch(plan, "b", got, 6, NULL), SG_OK);
+        assert_memory_equal(got, truth, sizeof got);
+        sg_plan_free(plan);
+        sg_session_free(s);
+        sg_graph_free(graph);
+        sg_store_free(store);
+    }
+}
 
 static void test_ports(void **state)
 {
@@ -449,19 +485,13 @@ static void test_describe(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_session_errors),
-        cmocka_unit_test(test_ports),
-        cmocka_unit_test(test_uninitialised_entry),
-        cmocka_unit_test(test_sticky_error),
-        cmocka_unit_test(test_missing_kernels),
-        cmocka_unit_test(test_decomposition),
-        cmocka_unit_test(test_rebind),
-        cmocka_unit_test(test_no_allocation),
-        cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_audit),
-        cmocka_unit_test(test_index_out_of_range),
-        cmocka_unit_test(test_profile),
-        cmocka_unit_test(test_describe),
+        cmocka_unit_test(test_session_errors), cmocka_unit_test(test_numbers_as_declared),
+        cmocka_unit_test(test_ports),          cmocka_unit_test(test_uninitialised_entry),
+        cmocka_unit_test(test_sticky_error),   cmocka_unit_test(test_missing_kernels),
+        cmocka_unit_test(test_decomposition),  cmocka_unit_test(test_rebind),
+        cmocka_unit_test(test_no_allocation),  cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_audit),          cmocka_unit_test(test_index_out_of_range),
+        cmocka_unit_test(test_profile),        cmocka_unit_test(test_describe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
