@@ -56,11 +56,11 @@ sg_status sgi_fetch_floats(sg_plan *plan, sg_dtype real, const char *name, float
     return SG_OK;
 }
 
-sg_status sgi_posted_floats(sg_plan *plan, sg_dtype real, int32_t slot, const char *name, float *out, int64_t n,
-                            sg_error *err)
+sg_status sgi_posted_floats(sg_plan *plan, sg_dtype real, int32_t slot, int32_t replica, const char *name, float *out,
+                            int64_t n, sg_error *err)
 {
     const void *from;
-    SG_TRY(sg_plan_posted(plan, slot, name, &from, err));
+    SG_TRY(sg_plan_posted(plan, slot, replica, name, &from, err));
     read_floats(real, from, out, n);
     return SG_OK;
 }

@@ -13,9 +13,12 @@ sg_status sgi_feed_batch(sg_plan *plan, sg_dtype real, const sg_batch *batch, sg
 /* The first n elements of a result as floats. */
 sg_status sgi_fetch_floats(sg_plan *plan, sg_dtype real, const char *name, float *out, int64_t n, sg_error *err);
 /* The same of the run whose results were sent to a post. */
-sg_status sgi_posted_floats(sg_plan *plan, sg_dtype real, int32_t slot, const char *name, float *out, int64_t n,
-                            sg_error *err);
+sg_status sgi_posted_floats(sg_plan *plan, sg_dtype real, int32_t slot, int32_t replica, const char *name, float *out,
+                            int64_t n, sg_error *err);
 /* A predictor that shares the session. */
 sg_status sgi_predictor_on(sg_predictor **out, sg_session *session, const sg_step_options *options, sg_error *err);
+/* sg_predictor_run on a session with replicas: out[r] receives what the parameters of replica r predict. */
+sg_status sgi_predictor_run(sg_predictor *p, const sg_dataset *data, const int64_t *rows, int64_t n, float *const *out,
+                            int32_t replicas, sg_error *err);
 
 #endif

@@ -87,8 +87,8 @@ static sg_status send(sg_predictor *p, const sg_dataset *data, const int64_t *ro
     return sg_plan_post(p->plan, (int32_t)(batch % 2), err);
 }
 
-sg_status sg_predictor_run(sg_predictor *p, const sg_dataset *data, const int64_t *rows, int64_t n, float *out,
-                           sg_error *err)
+sg_status sgi_predictor_run(sg_predictor *p, const sg_dataset *data, const int64_t *rows, int64_t n, float *const *out,
+                            int32_t replicas, sg_error *err)
 {
     if (data->features != p->options.task.inputs)
         return sg_fail(err, SG_E_DATA, "the data has %lld features, the model %lld", (long long)data->features,
@@ -98,11 +98,17 @@ sg_status sg_predictor_run(sg_predictor *p, const sg_dataset *data, const int64_
     for (int64_t i = 0; i <= batches; i++) {
         if (i < batches)
             SG_TRY(send(p, data, rows, n, i, err));
-        if (i > 0)
-            SG_TRY(sgi_posted_floats(p->plan, sg_store_real(p->store), (int32_t)((i - 1) % 2), "p",
-                                     out + (i - 1) * p->rows * L, rows_of(p, n, i - 1) * L, err));
+        for (int32_t r = 0; i > 0 && r < replicas; r++)
+            SG_TRY(sgi_posted_floats(p->plan, sg_store_real(p->store), (int32_t)((i - 1) % 2), r, "p",
+                                     out[r] + (i - 1) * p->rows * L, rows_of(p, n, i - 1) * L, err));
     }
     return SG_OK;
+}
+
+sg_status sg_predictor_run(sg_predictor *p, const sg_dataset *data, const int64_t *rows, int64_t n, float *out,
+                           sg_error *err)
+{
+    return sgi_predictor_run(p, data, rows, n, &out, 1, err);
 }
 
 void sg_predictor_free(sg_predictor *p)

@@ -464,10 +464,9 @@ sg_status sgi_folder_status(sgi_run *run, const char *status, sg_error *err)
     json_t *argv = json_array();
     for (int i = 0; argv && i < run->group->options->argc; i++)
         json_array_append_new(argv, json_string(run->group->options->argv[i]));
-    json_t *value =
-        json_pack("{s:s, s:o, s:s, s:s, s:s, s:I, s:s, s:I}", "version", SG_VERSION, "argv", argv, "host", host,
-                  "device", sg_session_describe(run->group->run[0].session), "data", run->group->d->sha256, "seed",
-                  (json_int_t)run->c->seed, "status", status, "epoch", (json_int_t)run->at.epoch);
+    json_t *value = json_pack("{s:s, s:o, s:s, s:s, s:s, s:I, s:s, s:I}", "version", SG_VERSION, "argv", argv, "host",
+                              host, "device", run->group->device, "data", run->group->d->sha256, "seed",
+                              (json_int_t)run->c->seed, "status", status, "epoch", (json_int_t)run->at.epoch);
     if (value)
         json_object_set_new(value, "updated", json_string(when));
     return write_json(run, "run.json", value, err);

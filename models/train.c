@@ -1,9 +1,11 @@
 /* train.c - the training loop: one run, or several seeds of a recipe side by side.
  *
- * Runs of a group see the same batches in the same order, so a batch is encoded once and given to all of them before the losses of
- * any are read. On a device that runs on by itself their work then happens at the same time, and the next batch is encoded
- * meanwhile; losses are read SGI_AHEAD batches late. Each run has its own store, session and plan: what it computes does not
- * depend on its company. */
+ * Runs of a group see the same batches in the same order. Those that are at the same batch are a team: replicas of one session, for
+ * which a batch is encoded and sent once, and whose steps are one step of the device. They part when one is over, and runs that a
+ * resumed group has left behind catch up first; a session is then opened anew. Each run has its own store, and what it computes
+ * does not depend on its company.
+ *
+ * On a device that runs on by itself the next batch is encoded meanwhile, and losses are read SGI_AHEAD batches late. */
 #include <math.h>
 #include <string.h>
 
@@ -12,19 +14,18 @@
 
 /* ---- setting up */
 
-static sg_status build_plan(sgi_run *run, sg_error *err)
+/* The step's graph names the entries of the store. */
+static sg_status make_entries(sgi_run *run, sg_error *err)
 {
     sg_graph *graph = sg_graph_new();
     if (!graph)
         return sg_fail(err, SG_E_MEMORY, "out of memory");
     sg_status status = sg_step_build(graph, run->store, &run->group->step, err);
-    if (status == SG_OK) {
-        sg_rng_seed(run->store, (uint64_t)run->c->seed, 0);
-        sg_store_initialise(run->store, (uint64_t)run->c->seed);
-        status = sg_plan_new(&run->plan, run->session, graph, err);
-    }
     sg_graph_free(graph);
-    return status;
+    SG_TRY(status);
+    sg_rng_seed(run->store, (uint64_t)run->c->seed, 0);
+    sg_store_initialise(run->store, (uint64_t)run->c->seed);
+    return SG_OK;
 }
 
 static sg_status open_run(sgi_run *run, sg_error *err)
@@ -34,15 +35,7 @@ static sg_status open_run(sgi_run *run, sg_error *err)
     run->rates[0] = run->rates[1] = NAN;
     if (!(run->store = sg_store_new(run->real)))
         return sg_fail(err, SG_E_MEMORY, "out of memory");
-    SG_TRY(sg_session_new(&run->session, run->store,
-                          &(sg_session_options){.size = sizeof(sg_session_options),
-                                                .backend = sg_config_backend(run->c),
-                                                .precision = run->c->precision,
-                                                .threads = (int32_t)run->c->threads},
-                          err));
-    run->ahead = sg_session_runs_ahead(run->session) ? SGI_AHEAD : 0;
-    SG_TRY(build_plan(run, err));
-    SG_TRY(sgi_predictor_on(&run->predictor, run->session, &run->group->step, err));
+    SG_TRY(make_entries(run, err));
     if (!run->folder)
         return SG_OK;
     size_t size = strlen(run->folder) + sizeof "/model";
@@ -55,18 +48,21 @@ static sg_status open_run(sgi_run *run, sg_error *err)
 static sg_status allocate(sgi_group *g, sg_error *err)
 {
     const sg_split *split = &g->d->split;
-    int64_t largest = 1, cells, L = g->step.task.labels;
+    int64_t largest = 1, cells, all, L = g->step.task.labels;
     for (int part = SG_VALIDATION; part <= SG_TEST; part++)
         largest = split->count[part] > largest ? split->count[part] : largest;
-    if (!sg_mul_ok(largest, L, &cells))
+    if (!sg_mul_ok(largest, L, &cells) || !sg_mul_ok(cells, g->n, &all))
         return sg_fail(err, SG_E_MEMORY, "the validation or test rows are too many");
     g->order = sg_calloc(split->count[SG_TRAIN], sizeof *g->order);
-    g->p = sg_calloc(cells, sizeof *g->p);
+    g->p = sg_calloc(all, sizeof *g->p);
     g->y = sg_calloc(cells, sizeof *g->y);
     g->known = sg_calloc(cells, sizeof *g->known);
-    if (!g->order || !g->p || !g->y || !g->known)
+    g->team.run = sg_calloc(g->n, sizeof *g->team.run);
+    if (!g->order || !g->p || !g->y || !g->known || !g->team.run)
         return sg_fail(err, SG_E_MEMORY, "out of memory for %lld rows of %lld labels", (long long)largest,
                        (long long)L);
+    for (int32_t i = 0; i < g->n; i++)
+        g->run[i].p = g->p + i * cells;
     return sg_batch_new(&g->batch, g->d->data, g->step.batch, g->step.capacity, err);
 }
 
@@ -80,14 +76,12 @@ sg_status sgi_group_open(sgi_group *g, const sg_config *config, sg_error *err)
         g->run[i].group = g;
         SG_TRY(open_run(&g->run[i], err));
     }
-    return allocate(g, err);
+    SG_TRY(allocate(g, err));
+    return sgi_team_open(g, NULL, NULL, err);
 }
 
 static void close_run(sgi_run *run)
 {
-    sg_predictor_free(run->predictor);
-    sg_plan_free(run->plan);
-    sg_session_free(run->session);
     if (run->result.store != run->store)
         sg_store_free(run->store);
     sg_store_free(run->best_store);
@@ -96,6 +90,8 @@ static void close_run(sgi_run *run)
 
 void sgi_group_close(sgi_group *g)
 {
+    sgi_team_close(&g->team);
+    sg_free(g->team.run);
     for (int32_t i = 0; i < g->n; i++)
         close_run(&g->run[i]);
     if (g->lock)
@@ -150,8 +146,31 @@ static const sgi_run *hindmost(const sgi_group *g)
     return found;
 }
 
-/* What `call` answers for a run. One run's failure stops all, except that divergence only ends that run if it has company. */
-static sg_status account(sgi_run *run, sg_status status, bool alone, sg_error *err)
+static bool beside(const sgi_run *run, const sgi_run *other)
+{
+    return !run->over && run->at.epoch == other->at.epoch && run->sent == other->sent;
+}
+
+/* Is the team all runs beside this one, and no other? */
+static bool is_team_of(const sgi_group *g, const sgi_run *run)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < g->n; i++)
+        n += beside(&g->run[i], run);
+    for (int32_t i = 0; i < g->team.n; i++)
+        n -= beside(g->team.run[i], run) ? 1 : n + 1;
+    return n == 0;
+}
+
+static bool under_way(const sgi_group *g)
+{
+    bool found = false;
+    for (int32_t i = 0; i < g->team.n; i++)
+        found |= !g->team.run[i]->over && g->team.run[i]->sent > g->team.run[i]->at.step;
+    return found;
+}
+
+sg_status sgi_account(sgi_run *run, sg_status status, bool alone, sg_error *err)
 {
     if (status == SG_OK)
         return SG_OK;
@@ -164,82 +183,97 @@ static sg_status account(sgi_run *run, sg_status status, bool alone, sg_error *e
     return SG_OK;
 }
 
-static sg_status collect(sgi_run *run, int64_t leave, bool *go_on, sg_error *err)
+/* The losses of all batches under way but the `leave` newest. */
+static sg_status collect(sgi_group *g, int64_t leave, bool alone, bool *go_on, sg_error *err)
 {
-    while (run->sent - run->at.step > leave)
-        SG_TRY(sgi_collect(run, go_on, err));
-    return SG_OK;
-}
-
-/* Validation and files keep the host busy: the first batches of the next epoch, though not its last, go to the device before the
- * host turns to another run. */
-static sg_status send_ahead(sgi_run *run, sg_error *err)
-{
-    for (int64_t k = 0; k < run->ahead && k + 1 < run->group->steps; k++) {
-        SG_TRY(encode(run->group, run->at.epoch, k, err));
-        SG_TRY(sgi_send(run, err));
+    for (bool more = true; more;) {
+        more = false;
+        for (int32_t i = 0; i < g->team.n; i++) {
+            sgi_run *run = g->team.run[i];
+            if (run->over || run->sent - run->at.step <= leave)
+                continue;
+            SG_TRY(sgi_account(run, sgi_collect(run, go_on, err), alone, err));
+            more = true;
+        }
     }
     return SG_OK;
 }
 
-static sg_status after_batch(sgi_run *run, bool *go_on, sg_error *err)
+/* Of the runs whose epoch is done; then those that are over are finished. */
+static sg_status end_epochs(sgi_group *g, bool *go_on, sg_error *err)
 {
-    bool last = run->sent == run->group->steps;
-    SG_TRY(collect(run, last ? 0 : run->ahead, go_on, err));
-    if (!last || run->at.step < run->sent)
-        return SG_OK;
-    SG_TRY(sgi_end_epoch(run, go_on, err));
-    run->over = sgi_schedule_over(&run->at, run->c);
-    if (run->over)
-        return sgi_finish(run, err);
-    return *go_on ? send_ahead(run, err) : SG_OK;
+    sgi_run **ended = sg_calloc(g->team.n, sizeof *ended);
+    int32_t n = 0;
+    if (!ended)
+        return sg_fail(err, SG_E_MEMORY, "out of memory");
+    for (int32_t i = 0; i < g->team.n; i++)
+        if (!g->team.run[i]->over && g->team.run[i]->at.step == g->steps)
+            ended[n++] = g->team.run[i];
+    sg_status status = n ? sgi_end_epochs(g, ended, n, go_on, err) : SG_OK;
+    for (int32_t i = 0; i < n && status == SG_OK; i++) {
+        ended[i]->over = sgi_schedule_over(&ended[i]->at, ended[i]->c);
+        if (ended[i]->over)
+            status = sgi_finish(ended[i], err);
+    }
+    sg_free(ended);
+    return status;
 }
 
-/* The next batch through every run that is up to it. */
-static sg_status advance(sgi_group *g, int64_t epoch, int64_t step, bool alone, bool *go_on, sg_error *err)
+/* The next batch through the team. */
+static sg_status advance(sgi_group *g, bool alone, bool *go_on, sg_error *err)
 {
-    SG_TRY(encode(g, epoch, step, err));
-    for (int32_t i = 0; i < g->n; i++) {
-        sgi_run *run = &g->run[i];
-        if (!run->over && run->at.epoch == epoch && run->sent == step)
-            SG_TRY(account(run, sgi_send(run, err), alone, err));
-    }
-    for (int32_t i = 0; i < g->n; i++) {
-        sgi_run *run = &g->run[i];
-        if (!run->over && run->at.epoch == epoch && run->sent == step + 1)
-            SG_TRY(account(run, after_batch(run, go_on, err), alone, err));
-    }
-    return SG_OK;
+    const sgi_run *first = g->team.run[0];
+    SG_TRY(encode(g, first->at.epoch, first->sent, err));
+    SG_TRY(sgi_team_send(g, err));
+    bool last = first->sent == g->steps;
+    SG_TRY(collect(g, last ? 0 : g->team.ahead, alone, go_on, err));
+    return last ? end_epochs(g, go_on, err) : SG_OK;
 }
 
 /* Everything under way is accounted for and kept. */
-static sg_status stop(sgi_run *run, sg_error *err)
+static sg_status stop(sgi_group *g, bool alone, sg_error *err)
 {
     bool ignored = true;
-    SG_TRY(collect(run, 0, &ignored, err));
-    if (!run->folder)
-        return SG_OK;
-    SG_TRY(sgi_folder_checkpoint(run, err));
-    return sgi_folder_status(run, "interrupted", err);
-}
-
-static sg_status stop_all(sgi_group *g, bool alone, sg_error *err)
-{
-    for (int32_t i = 0; i < g->n; i++)
-        if (!g->run[i].over)
-            SG_TRY(account(&g->run[i], stop(&g->run[i], err), alone, err));
+    SG_TRY(collect(g, 0, alone, &ignored, err));
+    for (int32_t i = 0; i < g->n; i++) {
+        sgi_run *run = &g->run[i];
+        if (run->over || !run->folder)
+            continue;
+        SG_TRY(sgi_account(run, sgi_folder_checkpoint(run, err), alone, err));
+        SG_TRY(sgi_account(run, sgi_folder_status(run, "interrupted", err), alone, err));
+    }
     return SG_OK;
 }
 
 /* A resumed run may have been stopped behind the last batch of an epoch, or killed behind its last epoch. */
-static sg_status begin(sgi_run *run, bool *go_on, sg_error *err)
+static sg_status begin(sgi_group *g, bool *go_on, sg_error *err)
 {
-    run->sent = run->at.step;
-    *go_on &= sgi_tell(run, SG_TRAIN_STARTED, NULL, false);
-    if (run->at.step == run->group->steps)
-        return after_batch(run, go_on, err);
-    run->over = run->at.step == 0 && sgi_schedule_over(&run->at, run->c);
-    return run->over ? sgi_finish(run, err) : SG_OK;
+    for (int32_t i = 0; i < g->n; i++) {
+        sgi_run *run = &g->run[i];
+        if (run->over)
+            continue;
+        run->sent = run->at.step;
+        *go_on &= sgi_tell(run, SG_TRAIN_STARTED, NULL, false);
+        run->over = run->at.step == 0 && sgi_schedule_over(&run->at, run->c);
+        if (run->over)
+            SG_TRY(sgi_finish(run, err));
+    }
+    return end_epochs(g, go_on, err);
+}
+
+/* Until nothing is left to do, or the listener wants to stop. */
+static sg_status go(sgi_group *g, bool alone, bool *go_on, sg_error *err)
+{
+    SG_TRY(begin(g, go_on, err));
+    for (const sgi_run *run = hindmost(g); *go_on && run; run = hindmost(g)) {
+        if (is_team_of(g, run))
+            SG_TRY(advance(g, alone, go_on, err));
+        else if (under_way(g))
+            SG_TRY(collect(g, 0, alone, go_on, err));
+        else
+            SG_TRY(sgi_team_open(g, beside, run, err));
+    }
+    return SG_OK;
 }
 
 sg_status sgi_group_loop(sgi_group *g, bool alone, sg_error *err)
@@ -247,12 +281,10 @@ sg_status sgi_group_loop(sgi_group *g, bool alone, sg_error *err)
     bool go_on = true;
     sg_error here;
     err = err ? err : &here;
-    for (int32_t i = 0; i < g->n; i++)
-        if (!g->run[i].over)
-            SG_TRY(account(&g->run[i], begin(&g->run[i], &go_on, err), alone, err));
-    for (const sgi_run *run = hindmost(g); go_on && run; run = hindmost(g))
-        SG_TRY(advance(g, run->at.epoch, run->sent, alone, &go_on, err));
-    return go_on ? SG_OK : stop_all(g, alone, err);
+    sg_status status = go(g, alone, &go_on, err);
+    if (status != SG_OK)
+        return alone && !g->run[0].over ? sgi_account(&g->run[0], status, true, err) : status;
+    return go_on ? SG_OK : stop(g, alone, err);
 }
 
 sg_status sg_train(const sg_config *config, sg_training_data *data, const sg_train_options *options,

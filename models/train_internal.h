@@ -1,5 +1,5 @@
 /* train_internal.h - the state of training, shared by the loop over batches (train.c), the steps of one run (train_step.c),
- * several seeds (train_seeds.c), the schedule and the files. */
+ * the sessions that runs share (train_team.c), several seeds (train_seeds.c), the schedule and the files. */
 #ifndef SG_TRAIN_INTERNAL_H
 #define SG_TRAIN_INTERNAL_H
 
@@ -33,20 +33,30 @@ typedef struct sgi_run {
     const char *folder; /* NULL for runs in memory */
     sg_store *store, *best_store;
     sg_dtype real;
-    sg_session *session;
-    sg_plan *plan;
-    sg_predictor *predictor;
+    int32_t replica; /* in the team's session, while it is in the team */
+    float *p;        /* predictions [largest part, labels] */
     sgi_progress at;
     int64_t
         sent; /* batches of the current epoch that were given to the device: at.step of them have been accounted for */
-    int64_t ahead;      /* how many more than that may be under way */
-    double rates[2];    /* that the store holds; NaN: unknown */
-    double epoch_start; /* clock; 0: not begun */
-    bool resumed, over; /* over: nothing more to train */
-    char *best_path;    /* folder/model */
+    double rates[2];       /* that the store holds; NaN: unknown */
+    double epoch_start;    /* clock; 0: not begun */
+    bool resumed, over;    /* over: nothing more to train */
+    char *best_path;       /* folder/model */
+    sg_metrics validation; /* of the epoch that has ended */
+    bool best;             /* so was it */
     sg_train_result result;
     sg_error err; /* why a run of several left before its end; status SG_OK: it did not */
 } sgi_run;
+
+/* Runs at the same batch of the same epoch, as replicas of one session: a batch goes through all of them in one step. */
+typedef struct sgi_team {
+    sgi_run **run;
+    int32_t n; /* 0: not open */
+    sg_session *session;
+    sg_plan *plan;
+    sg_predictor *predictor;
+    int64_t ahead; /* how many batches may be under way beside the newest */
+} sgi_team;
 
 /* What runs side by side share: they see the same batches. */
 struct sgi_group {
@@ -59,27 +69,45 @@ struct sgi_group {
     sg_batch *batch;
     int64_t *order;       /* training rows in the order of `order_epoch` */
     int64_t order_epoch;  /* -1: none */
-    float *p, *y, *known; /* [largest part, labels] */
+    float *p, *y, *known; /* [n, largest part, labels], the others of one */
+    char device[256];
     sgi_run *run;
     int32_t n;
+    sgi_team team;
 };
 
 /* ---- train.c */
-/* Buffers, then store, session and plan of each run; `run` and `n` are given, their config, c and folder set. */
+/* Buffers, the store of each run, and the team of all; `run` and `n` are given, their config, c and folder set. */
 sg_status sgi_group_open(sgi_group *group, const sg_config *config, sg_error *err);
 void sgi_group_close(sgi_group *group);
 /* Train until every run is over or the listener wants to stop. A failure is told; `alone` decides whether one run's divergence
  * is one, or only takes that run out. */
 sg_status sgi_group_loop(sgi_group *group, bool alone, sg_error *err);
 
+/* What `call` answered for a run. One run's failure stops all, except that divergence only ends that run if it has company. */
+sg_status sgi_account(sgi_run *run, sg_status status, bool alone, sg_error *err);
+
+/* ---- train_team.c */
+/* Make the team those of the group's runs that `fits` chooses, all if it is NULL; nothing may be under way. */
+sg_status sgi_team_open(sgi_group *group, bool (*fits)(const sgi_run *run, const sgi_run *as), const sgi_run *as,
+                        sg_error *err);
+void sgi_team_close(sgi_team *team);
+/* Give the group's batch to the device, for each run of the team. */
+sg_status sgi_team_send(sgi_group *group, sg_error *err);
+/* What every run of the team predicts for the rows of a part. */
+sg_status sgi_team_predict(sgi_group *group, sg_part part, sg_error *err);
+/* Call body for each of the runs, several at a time; it may touch nothing but that run. Failures are in run->err. */
+void sgi_team_each(const sgi_team *team, sgi_run **run, int32_t n, void (*body)(sgi_run *run));
+
 /* ---- train_step.c */
 bool sgi_tell(sgi_run *run, sg_train_moment moment, const sg_metrics *validation, bool best);
-/* Give the group's batch to the device. */
-sg_status sgi_send(sgi_run *run, sg_error *err);
+/* Rates of the batch that comes. */
+sg_status sgi_set_rates(sgi_run *run, sg_error *err);
 /* Account for the losses of the oldest batch under way; false in *go_on if the listener wants to stop. */
 sg_status sgi_collect(sgi_run *run, bool *go_on, sg_error *err);
-sg_status sgi_end_epoch(sgi_run *run, bool *go_on, sg_error *err);
-/* Measure the best epoch and write what a finished run has. */
+/* Validation and files of runs of the team that have reached the end of an epoch. */
+sg_status sgi_end_epochs(sgi_group *group, sgi_run **run, int32_t n, bool *go_on, sg_error *err);
+/* Measure the best epoch and write what a finished run of the team has. */
 sg_status sgi_finish(sgi_run *run, sg_error *err);
 
 /* ---- schedule.c */

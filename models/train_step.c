@@ -44,7 +44,7 @@ bool sgi_tell(sgi_run *run, sg_train_moment moment, const sg_metrics *validation
         .energy_parameters = seal ? sg_mlc_score_parameters(&g->step.energy) : 0,
         .features = g->step.task.inputs,
         .labels = g->step.task.labels,
-        .device = sg_session_describe(run->session)};
+        .device = g->device};
     memcpy(e.rows, g->d->split.count, sizeof e.rows);
     return g->options->listener(g->options->user, &e);
 }
@@ -61,19 +61,13 @@ static sg_status set_rate(sgi_run *run, int which, double rate, sg_error *err)
     return sg_store_set(run->store, names[which], &rate, 1, err);
 }
 
-sg_status sgi_send(sgi_run *run, sg_error *err)
+sg_status sgi_set_rates(sgi_run *run, sg_error *err)
 {
     const sgi_group *g = run->group;
     if (run->epoch_start == 0)
         run->epoch_start = now();
-    SG_TRY(sgi_feed_batch(run->plan, run->real, g->batch, err));
     SG_TRY(set_rate(run, 0, sgi_schedule_rate(run, run->at.epoch * g->steps + run->sent), err));
-    if (is_seal(run))
-        SG_TRY(set_rate(run, 1, g->c->train.energy_lr, err));
-    SG_TRY(sg_plan_run(run->plan, err));
-    SG_TRY(sg_plan_post(run->plan, (int32_t)(run->sent % SG_POSTS), err));
-    run->sent++;
-    return SG_OK;
+    return is_seal(run) ? set_rate(run, 1, g->c->train.energy_lr, err) : SG_OK;
 }
 
 static sg_status diverged(const sgi_run *run, const char *name, float loss, sg_error *err)
@@ -94,7 +88,7 @@ sg_status sgi_collect(sgi_run *run, bool *go_on, sg_error *err)
     int32_t slot = (int32_t)(run->at.step % SG_POSTS);
     for (int k = 0; k < (is_seal(run) ? SGI_LOSSES : 1); k++) {
         float loss;
-        SG_TRY(sgi_posted_floats(run->plan, run->real, slot, names[k], &loss, 1, err));
+        SG_TRY(sgi_posted_floats(run->group->team.plan, run->real, slot, run->replica, names[k], &loss, 1, err));
         if (!isfinite(loss))
             return diverged(run, names[k], loss, err);
         run->at.sums[k] += (double)loss;
@@ -106,22 +100,29 @@ sg_status sgi_collect(sgi_run *run, bool *go_on, sg_error *err)
 
 /* ---- validation */
 
+static const float *known_of(const sgi_group *g) { return g->d->data->unknown_indptr ? g->known : NULL; }
+
+/* The predictions and the truth of a part are there. */
 static sg_status measure(sgi_run *run, sg_part part, bool ranking, sg_metrics *out, sg_error *err)
 {
-    sgi_group *g = run->group;
-    const int64_t *rows = g->d->split.rows[part];
-    int64_t n = g->d->split.count[part], L = g->step.task.labels;
-    float *known = g->d->data->unknown_indptr ? g->known : NULL, *thresholds = sg_calloc(L, sizeof *thresholds);
-    sg_status status = thresholds ? sg_predictor_run(run->predictor, g->d->data, rows, n, g->p, err)
-                                  : sg_fail(err, SG_E_MEMORY, "out of memory");
-    if (status == SG_OK) {
-        sg_dataset_gold(g->d->data, rows, n, g->y, known);
-        for (int64_t i = 0; i < L; i++)
-            thresholds[i] = (float)run->c->train.threshold;
-        status = sg_metrics_multilabel(out, g->p, g->y, known, n, L, thresholds, ranking, err);
-    }
+    const sgi_group *g = run->group;
+    int64_t L = g->step.task.labels;
+    float *thresholds = sg_calloc(L, sizeof *thresholds);
+    if (!thresholds)
+        return sg_fail(err, SG_E_MEMORY, "out of memory");
+    for (int64_t i = 0; i < L; i++)
+        thresholds[i] = (float)run->c->train.threshold;
+    sg_status status =
+        sg_metrics_multilabel(out, run->p, g->y, known_of(g), g->d->split.count[part], L, thresholds, ranking, err);
     sg_free(thresholds);
     return status;
+}
+
+static sg_status predict(sgi_group *g, sg_part part, sg_error *err)
+{
+    SG_TRY(sgi_team_predict(g, part, err));
+    sg_dataset_gold(g->d->data, g->d->split.rows[part], g->d->split.count[part], g->y, known_of(g) ? g->known : NULL);
+    return SG_OK;
 }
 
 static sg_status keep_best(sgi_run *run, sg_error *err)
@@ -133,22 +134,65 @@ static sg_status keep_best(sgi_run *run, sg_error *err)
     return run->best_store ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
 }
 
-sg_status sgi_end_epoch(sgi_run *run, bool *go_on, sg_error *err)
+/* ---- the end of an epoch, of several runs at a time: each of these touches one run */
+
+static void judge(sgi_run *run)
 {
-    sg_metrics validation;
     const char *name = run->c->train.metric;
-    SG_TRY(measure(run, SG_VALIDATION, strncmp(name, "map", 3) == 0, &validation, err));
-    const sg_metric *metric = sg_metrics_find(&validation, name);
-    bool best = sgi_schedule(&run->at, run->c, metric && metric->defined ? metric->value : 0);
-    if (best)
-        SG_TRY(keep_best(run, err));
+    bool ranking = strncmp(name, "map", 3) == 0;
+    run->err.status = SG_OK;
+    if (measure(run, SG_VALIDATION, ranking, &run->validation, &run->err) != SG_OK)
+        return;
+    const sg_metric *metric = sg_metrics_find(&run->validation, name);
+    run->best = sgi_schedule(&run->at, run->c, metric && metric->defined ? metric->value : 0);
+}
+
+static void keep(sgi_run *run)
+{
+    if (run->best && keep_best(run, &run->err) != SG_OK)
+        return;
     if (run->folder)
-        SG_TRY(sgi_folder_log(run, &validation, now() - run->epoch_start, err));
-    *go_on &= sgi_tell(run, SG_TRAIN_EPOCH, &validation, best);
-    run->at.step = run->sent = 0;
-    run->epoch_start = 0;
-    memset(run->at.sums, 0, sizeof run->at.sums);
-    return run->folder ? sgi_folder_checkpoint(run, err) : SG_OK;
+        sgi_folder_log(run, &run->validation, now() - run->epoch_start, &run->err);
+}
+
+static void save(sgi_run *run)
+{
+    if (run->folder)
+        sgi_folder_checkpoint(run, &run->err);
+}
+
+/* Bring home what is about to be written: only one thread at a time may ask a device for something. */
+static void fetch(const sgi_run *run)
+{
+    for (int32_t i = 0; (run->folder || run->best) && i < sg_store_count(run->store); i++)
+        sg_store_read(run->store, i);
+}
+
+static sg_status each(const sgi_group *g, sgi_run **run, int32_t n, void (*body)(sgi_run *run), sg_error *err)
+{
+    sgi_team_each(&g->team, run, n, body);
+    for (int32_t i = 0; i < n; i++)
+        if (run[i]->err.status != SG_OK) {
+            *err = run[i]->err;
+            return sgi_account(run[i], err->status, true, err);
+        }
+    return SG_OK;
+}
+
+sg_status sgi_end_epochs(sgi_group *g, sgi_run **run, int32_t n, bool *go_on, sg_error *err)
+{
+    SG_TRY(predict(g, SG_VALIDATION, err));
+    SG_TRY(each(g, run, n, judge, err));
+    for (int32_t i = 0; i < n; i++)
+        fetch(run[i]);
+    SG_TRY(each(g, run, n, keep, err));
+    for (int32_t i = 0; i < n; i++) {
+        *go_on &= sgi_tell(run[i], SG_TRAIN_EPOCH, &run[i]->validation, run[i]->best);
+        run[i]->at.step = run[i]->sent = 0;
+        run[i]->epoch_start = 0;
+        memset(run[i]->at.sums, 0, sizeof run[i]->at.sums);
+    }
+    return each(g, run, n, save, err);
 }
 
 /* ---- the end */
@@ -170,9 +214,12 @@ sg_status sgi_finish(sgi_run *run, sg_error *err)
 {
     sg_train_result *result = &run->result;
     SG_TRY(restore_best(run, err));
+    SG_TRY(predict(run->group, SG_VALIDATION, err));
     SG_TRY(measure(run, SG_VALIDATION, true, &result->best, err));
-    if (run->group->d->split.count[SG_TEST])
+    if (run->group->d->split.count[SG_TEST]) {
+        SG_TRY(predict(run->group, SG_TEST, err));
         SG_TRY(measure(run, SG_TEST, true, &result->test, err));
+    }
     result->finished = true;
     result->epoch = run->at.best_epoch;
     if (run->folder)

@@ -36,7 +36,7 @@ static double *read_tensor(const sg_plan *plan, const void *memory, const sg_sha
     return memory ? data : (sg_free(data), NULL);
 }
 
-sg_status sg_audit_before(const sg_plan *plan, const sg_step *step, double ***before, sg_error *err)
+sg_status sg_audit_before(const sg_plan *plan, const sg_step *step, int32_t replica, double ***before, sg_error *err)
 {
     const sg_kernel_spec *spec = &step->spec;
     double **data = *before = sg_calloc(spec->n_in + 1, sizeof *data);
@@ -45,7 +45,7 @@ sg_status sg_audit_before(const sg_plan *plan, const sg_step *step, double ***be
     for (int32_t k = 0; k < spec->n_in; k++) {
         if (step->in[k] < 0)
             continue;
-        data[k] = read_tensor(plan, step->in_at[k], &spec->in_shape[k], spec->in_dtype[k]);
+        data[k] = read_tensor(plan, step->in_at[replica * spec->n_in + k], &spec->in_shape[k], spec->in_dtype[k]);
         if (!data[k]) {
             sg_audit_release(step, data);
             return out_of_memory(err);
@@ -73,11 +73,12 @@ static bool agree(double got, double expected, double tolerance)
     return fabs(got - expected) <= tolerance * fmax(1.0, fabs(expected));
 }
 
-static sg_status compare(const sg_plan *plan, const sg_step *step, int32_t k, const double *expected, sg_error *err)
+static sg_status compare(const sg_plan *plan, const sg_step *step, int32_t replica, int32_t k, const double *expected,
+                         sg_error *err)
 {
     const sg_kernel_spec *spec = &step->spec;
     const sg_node *node = step->node;
-    double *got = read_tensor(plan, step->out_at[k], &spec->out_shape[k], spec->out_dtype[k]);
+    double *got = read_tensor(plan, step->out_at[replica * spec->n_out + k], &spec->out_shape[k], spec->out_dtype[k]);
     if (!got)
         return out_of_memory(err);
     int64_t count = sg_shape_count(&spec->out_shape[k]);
@@ -96,7 +97,8 @@ static sg_status compare(const sg_plan *plan, const sg_step *step, int32_t k, co
     return status;
 }
 
-sg_status sg_audit_after(const sg_plan *plan, const sg_step *step, double **before, sg_run_index run, sg_error *err)
+sg_status sg_audit_after(const sg_plan *plan, const sg_step *step, int32_t replica, double **before, sg_run_index run,
+                         sg_error *err)
 {
     const sg_kernel_spec *spec = &step->spec;
     int32_t n_in = spec->n_in, n_out = spec->n_out;
@@ -111,7 +113,7 @@ sg_status sg_audit_after(const sg_plan *plan, const sg_step *step, double **befo
     if (status == SG_OK)
         status = sg_interpret_node(step->node, tensor, spec->in_dtype, tensor + n_in, spec->out_dtype, run, err);
     for (int32_t k = 0; status == SG_OK && k < n_out; k++)
-        status = compare(plan, step, k, tensor[n_in + k].data, err);
+        status = compare(plan, step, replica, k, tensor[n_in + k].data, err);
     for (int32_t k = 0; tensor && k < n_out; k++)
         sg_free(tensor[n_in + k].data);
     sg_free(tensor);

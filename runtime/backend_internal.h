@@ -32,6 +32,10 @@ typedef struct sg_launch {
     sg_run_index run;
     int32_t threads;
     void *stream; /* devices with streams */
+    /* More than 1 only for kernels that said so in `replicates`: the same work `replicas` times, each time `stride` bytes further
+     * in all of the memory above. */
+    int32_t replicas;
+    size_t stride;
 } sg_launch;
 
 /* Return false and fill err for failures that depend on values (an index out of range). */
@@ -45,6 +49,7 @@ typedef struct sg_kernel {
     size_t workspace; /* bytes from the arena */
     /* alias[j]: input whose memory output j may take over (same size, elementwise access), or -1. NULL: none. */
     const int32_t *alias;
+    bool replicates; /* one launch does all replicas; else there is one launch for each */
 } sg_kernel;
 
 /* What a device is opened for. */
@@ -52,10 +57,14 @@ typedef struct sg_device_options {
     const char *spec; /* "cuda:1" */
     int32_t threads;
     bool tf32; /* products of f32 may round their operands to TF32 */
+    int32_t replicas;
 } sg_device_options;
 
 /* A device whose memory is not the host's. Its transfers and launches are enqueued and happen in that order; the host does
  * not wait for them unless it says so. What fails on the way shows at the next `wait` or `wait_mark`.
+ *
+ * A device that was opened for R replicas allocates R times: replica r's copy of what lies at p is at p + r * stride(device), for
+ * every p. Transfers and fills touch what they are told to; only `copy` is for several.
  *
  * In a recording, launches that do not touch each other's memory may happen at the same time: kernels keep nothing that they
  * write outside of their outputs and their workspace, except for themselves. */
@@ -65,7 +74,8 @@ typedef struct sg_apart {
     void (*release_host)(sg_device *device, void *memory);
     sg_status (*upload)(sg_device *device, void *to, const void *from, size_t bytes, sg_error *err);
     sg_status (*download)(sg_device *device, void *to, const void *from, size_t bytes, sg_error *err);
-    sg_status (*copy)(sg_device *device, void *to, const void *from, size_t bytes, sg_error *err);
+    /* The same in each of `replicas`, one after the other in memory. */
+    sg_status (*copy)(sg_device *device, void *to, const void *from, size_t bytes, int32_t replicas, sg_error *err);
     sg_status (*fill)(sg_device *device, void *to, int byte, size_t bytes, sg_error *err);
     /* Until all uploads are done: their sources may change. */
     sg_status (*wait_uploads)(sg_device *device, sg_error *err);
@@ -77,8 +87,9 @@ typedef struct sg_apart {
     void (*free_mark)(sg_device *device, void *mark);
     /* Until everything enqueued is done. */
     sg_status (*wait)(sg_device *device, sg_error *err);
-    size_t (*available)(sg_device *device); /* bytes that can be allocated */
-    void *(*stream)(sg_device *device);     /* what sg_launch.stream is */
+    size_t (*available)(sg_device *device); /* bytes that can be allocated, for all replicas together */
+    size_t (*stride)(sg_device *device);
+    void *(*stream)(sg_device *device); /* what sg_launch.stream is */
     /* Keep what body(user) enqueues, without doing it, to be done as one by each `replay`. NULL: not offered. */
     sg_status (*record)(sg_device *device, sg_status (*body)(void *user, sg_error *err), void *user, void **recording,
                         sg_error *err);
@@ -86,6 +97,8 @@ typedef struct sg_apart {
      * order is the order of calls. A part waits for the parts on[0..n) and, by itself, for no others. Without any part, a
      * recording keeps the order of calls. */
     sg_status (*part)(sg_device *device, const int32_t *on, int32_t n, sg_error *err);
+    /* For `body`: what the part enqueues from now on need not wait for what it has enqueued so far. At other times, nothing. */
+    sg_status (*beside)(sg_device *device, sg_error *err);
     sg_status (*replay)(sg_device *device, void *recording, sg_error *err);
     void (*forget)(sg_device *device, void *recording);
 } sg_apart;
@@ -113,7 +126,7 @@ struct sg_backend {
 
 /* Moves with every change of this file. A module exports sg_backend_module: its table, or NULL and a message if it was built
  * for another version. */
-#define SG_BACKEND_ABI 4
+#define SG_BACKEND_ABI 5
 typedef const sg_backend *(*sg_backend_module_fn)(uint32_t abi, sg_error *err);
 
 const sg_backend *sg_backend_reference(void);

@@ -14,7 +14,7 @@ typedef struct blocks {
 
 static sg_status copy(const blocks *m, sg_error *err)
 {
-    return m->session->apart->copy(m->session->device, m->b, m->a, m->copied, err);
+    return m->session->apart->copy(m->session->device, m->b, m->a, m->copied, 1, err);
 }
 
 static sg_status upload(const blocks *m, sg_error *err)

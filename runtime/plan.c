@@ -61,8 +61,8 @@ void sg_plan_free(sg_plan *plan)
     if (plan->recording)
         plan->session->apart->forget(plan->session->device, plan->recording);
     sg_staging_free(plan);
-    if (plan->pinned)
-        plan->session->backend->release(plan->session->device, plan->pinned);
+    if (plan->pinned.at)
+        plan->session->backend->release(plan->session->device, plan->pinned.at);
     sg_free(plan->buffer);
     while (plan->pool) {
         struct sg_block *next = plan->pool->next;
@@ -175,11 +175,24 @@ static sg_status make_results(sg_plan *plan, sg_error *err)
     return SG_OK;
 }
 
+static sg_status check_replicas(const sg_session *s, int32_t index, sg_error *err)
+{
+    const sg_entry *first = sg_store_peek(s->replica[0].store, index);
+    for (int32_t r = 1; r < s->n_replicas; r++) {
+        const sg_entry *e = sg_store_peek(s->replica[r].store, index);
+        if (!e || strcmp(e->name, first->name) != 0 || e->dtype != first->dtype ||
+            !sg_shape_equal(&e->shape, &first->shape))
+            return sg_fail(err, SG_E_ARGUMENT, "the stores of replicas 0 and %d differ in entry '%s'", (int)r,
+                           first->name);
+    }
+    return SG_OK;
+}
+
 /* The session's store may be a copy of the one that the graph was built with, so entries are found by name. */
 static sg_status use_entry(sg_plan *plan, const char *name, const sg_shape *shape, sg_used_entry **out, sg_error *err)
 {
     sg_session *s = plan->session;
-    int32_t index = sg_store_find(s->store, name);
+    int32_t index = sg_store_find(s->replica[0].store, name);
     if (index < 0)
         return sg_fail(err, SG_E_NAME, "the session's store has no entry '%s'", name);
     for (int32_t k = 0; k < plan->n_entries; k++)
@@ -187,13 +200,14 @@ static sg_status use_entry(sg_plan *plan, const char *name, const sg_shape *shap
             *out = &plan->entry[k];
             return SG_OK;
         }
-    const sg_entry *entry = sg_store_peek(s->store, index);
+    const sg_entry *entry = sg_store_peek(s->replica[0].store, index);
     if (!sg_shape_equal(&entry->shape, shape)) {
         char has[SG_SHAPE_TEXT], wants[SG_SHAPE_TEXT];
         return sg_fail(err, SG_E_SHAPE, "entry '%s' is %s in the session's store and %s in the graph", name,
                        sg_shape_format(&entry->shape, has, sizeof has), sg_shape_format(shape, wants, sizeof wants));
     }
-    sg_dtype stored = entry->dtype == SG_I32 ? SG_I32 : sg_store_real(s->store);
+    SG_TRY(check_replicas(s, index, err));
+    sg_dtype stored = entry->dtype == SG_I32 ? SG_I32 : sg_store_real(s->replica[0].store);
     sg_dtype used = sg_session_storage(s, entry->dtype);
     sg_used_entry *u = &plan->entry[plan->n_entries++];
     *u = (sg_used_entry){.entry = index, .value = -1, .after = -1, .mirrored = stored != used};
@@ -286,8 +300,10 @@ static sg_status fill_constant(sg_plan *plan, sg_graph *graph, const sg_node *no
     if (status == SG_OK) {
         sg_leaf_constant(graph, node, data);
         sg_elements_write(sg_session_storage(plan->session, sg_dtype_of(v)), stored, data, count);
-        status = sg_session_upload(plan->session, plan->pinned + buffer->offset, stored, buffer->bytes, err);
     }
+    for (int32_t r = 0; status == SG_OK && r < plan->session->n_replicas; r++)
+        status = sg_session_upload(plan->session, plan->pinned.at + (size_t)r * plan->pinned.stride + buffer->offset,
+                                   stored, buffer->bytes, err);
     sg_free(stored);
     sg_free(data);
     return status;
@@ -312,11 +328,10 @@ static sg_status fill_constants(sg_plan *plan, sg_frame *frame, sg_error *err)
 static sg_status allocate_host_memory(sg_plan *plan, sg_error *err)
 {
     sg_session *s = plan->session;
-    plan->pinned = s->backend->allocate(s->device, plan->pinned_bytes + SG_ALIGN);
-    if (!plan->pinned)
+    if (!sg_session_allocate(s, plan->pinned_bytes + SG_ALIGN, &plan->pinned))
         return sg_fail(err, SG_E_MEMORY, "out of memory: the plan needs %.1f MiB for inputs and results",
                        (double)plan->pinned_bytes / (1 << 20));
-    memset(plan->pinned, 0, plan->pinned_bytes + SG_ALIGN);
+    memset(plan->pinned.at, 0, (size_t)s->n_replicas * plan->pinned.stride);
     return sg_session_reserve(s, plan->scratch_bytes + SG_ALIGN, err);
 }
 

@@ -18,25 +18,41 @@ enum { SG_ALIGN = 64, SG_LETTERS = 16, SG_LETTER_BYTES = 256 };
 
 /* ------------------------------------------------------------------------------------------------------- sessions */
 
+/* What every replica has a copy of: that of replica r is r strides behind `at`. */
+typedef struct sg_slabs {
+    char *at;
+    size_t stride;
+} sg_slabs;
+
 typedef struct sg_mirror sg_mirror;
+typedef struct sg_mirror_block sg_mirror_block;
+
+/* One of the stores that a session runs side by side. */
+typedef struct sg_replica {
+    sg_mirror_owner owner; /* first: the store knows the replica by it */
+    sg_session *session;
+    sg_store *store;
+    uint64_t *held; /* by entry: version of the value in its mirror; 0: none */
+} sg_replica;
 
 struct sg_session {
-    sg_mirror_owner owner; /* first: the store knows the session by it */
     const sg_backend *backend;
     const sg_apart *apart; /* the backend's */
     sg_device *device;
-    sg_store *store;
+    sg_replica *replica;
+    int32_t n_replicas;
     sg_session_options options;
     sg_dtype low; /* of mixed precision; F32 without */
     int32_t threads;
     char description[256];
-    void *arena; /* temporaries of whichever plan runs */
+    sg_slabs arena; /* temporaries of whichever plan runs */
     size_t arena_bytes;
     uint64_t arena_version; /* moves when `arena` does: plans then compute their pointers again */
     sg_mirror *mirror;      /* of each store entry, on devices with memory of their own */
     int32_t n_mirrors;
-    char *letters;                 /* page-locked copies of small entries on their way to the device */
-    void *letter_free[SG_LETTERS]; /* marks */
+    sg_mirror_block *mirror_memory;
+    char *letters;      /* page-locked copies of small entries on their way to the device: SG_LETTERS a replica */
+    void **letter_free; /* marks */
     int32_t next_letter;
     sg_error failure; /* of work that was enqueued, found where it could not be told */
 };
@@ -44,6 +60,8 @@ struct sg_session {
 /* sg_session_new with the device's table instead of its name: for modules that bring a backend, and for tests. */
 sg_status sg_session_open(sg_session **out, const sg_backend *backend, sg_store *store,
                           const sg_session_options *options, sg_error *err);
+/* A copy of `bytes` for each replica; false if out of memory. */
+bool sg_session_allocate(sg_session *session, size_t bytes, sg_slabs *out);
 /* Make the session's arena hold `bytes`. */
 sg_status sg_session_reserve(sg_session *session, size_t bytes, sg_error *err);
 /* Does the user want this composite, or what it is a derivative of, decomposed? */
@@ -63,7 +81,8 @@ typedef struct sg_buffer {
     int32_t entry;
     size_t bytes, offset;
     int32_t first, last; /* ticks */
-    char *at;
+    char *at;            /* of replica 0 */
+    size_t stride;       /* to the next replica's; see sg_buffer_at */
 } sg_buffer;
 
 typedef struct sg_copy {
@@ -80,10 +99,10 @@ typedef struct sg_frame sg_frame;
 typedef struct sg_step {
     const sg_node *node;
     sg_kernel_spec spec;
-    sg_kernel kernel;  /* launch is NULL for a loop */
-    int32_t *in, *out; /* buffers; -1: read for its shape alone */
-    const void **in_at;
-    void **out_at;
+    sg_kernel kernel;   /* launch is NULL for a loop */
+    int32_t *in, *out;  /* buffers; -1: read for its shape alone */
+    const void **in_at; /* [replicas, n_in] */
+    void **out_at;      /* [replicas, n_out] */
     int32_t workspace;  /* buffer or -1 */
     int32_t begin, end; /* ticks */
     sg_frame *body;
@@ -150,7 +169,7 @@ struct sg_plan {
     int32_t *dying;    /* arena buffers in order of `last`, for poisoning: those of tick t are */
     int32_t *dying_at; /* dying[dying_at[t] .. dying_at[t + 1]) */
     int32_t ticks;
-    char *pinned;
+    sg_slabs pinned;
     size_t pinned_bytes, scratch_bytes;
     uint64_t arena_version;
     sg_port *input, *result;
@@ -167,8 +186,8 @@ struct sg_plan {
     size_t staged_results;
     /* Devices with memory of their own: */
     sg_input_copy input_copy[2];
-    int32_t turn; /* the copy that the next run sends */
-    char *result_copy;
+    int32_t turn;               /* the copy that the next run sends */
+    char *result_copy;          /* replica 0's */
     void *recording;            /* the run as one piece of work, for the present pointers */
     struct sg_hazards *hazards; /* while it is being recorded */
     int64_t runs;               /* since the pointers were computed */
@@ -227,15 +246,17 @@ bool sg_concurrency_precedes(const sg_concurrency *concurrency, int32_t a, int32
 
 /* execute.c: compute all pointers; needed when the session's arena has moved. */
 void sg_plan_resolve(sg_plan *plan);
+/* Where a replica has this buffer. Entries lie in their stores, or at one stride on devices with memory of their own. */
+char *sg_buffer_at(const sg_plan *plan, const sg_buffer *buffer, int32_t replica);
 
 /* Copies that the plan makes at loop starts and at ends of frames, loop bodies counted once: 0 when all updates are
  * in place. */
 int32_t sg_plan_copy_count(const sg_plan *plan);
 
 /* apart.c: devices with memory of their own. */
-void sg_mirrors_open(sg_session *session);
-void sg_mirrors_close(sg_session *session);
-char *sg_mirror_at(const sg_session *session, int32_t entry);
+sg_status sg_replicas_open(sg_session *session, sg_store *first, sg_error *err);
+void sg_replicas_close(sg_session *session);
+sg_slabs sg_mirror_at(const sg_session *session, int32_t entry);
 /* Memory of the plan on the device, of its entries too; what does not fit is told with all numbers. */
 sg_status sg_apart_allocate(sg_plan *plan, sg_error *err);
 sg_status sg_apart_before(sg_plan *plan, sg_error *err);
@@ -245,7 +266,6 @@ void sg_session_note(sg_session *session, sg_status status, const sg_error *err)
 sg_status sg_session_take_failure(sg_session *session, sg_error *err);
 /* Transfers and fills of the session's device, or plain ones. */
 sg_status sg_session_upload(sg_session *session, void *to, const void *from, size_t bytes, sg_error *err);
-sg_status sg_session_copy(sg_session *session, void *to, const void *from, size_t bytes, sg_error *err);
 sg_status sg_session_fill(sg_session *session, void *to, int byte, size_t bytes, sg_error *err);
 
 /* record.c: record what body(plan) enqueues. While that runs, each step and copy is told before it is enqueued; at other times
@@ -268,8 +288,9 @@ const sg_backend *sg_module_load(const char *name, sg_error *err);
 
 /* audit.c: around one launch. `before` holds the operands in double, taken before the launch since it may overwrite
  * them. */
-sg_status sg_audit_before(const sg_plan *plan, const sg_step *step, double ***before, sg_error *err);
-sg_status sg_audit_after(const sg_plan *plan, const sg_step *step, double **before, sg_run_index run, sg_error *err);
+sg_status sg_audit_before(const sg_plan *plan, const sg_step *step, int32_t replica, double ***before, sg_error *err);
+sg_status sg_audit_after(const sg_plan *plan, const sg_step *step, int32_t replica, double **before, sg_run_index run,
+                         sg_error *err);
 void sg_audit_release(const sg_step *step, double **before);
 
 /* profile.c */

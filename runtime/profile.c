@@ -74,7 +74,7 @@ int32_t sg_plan_copy_count(const sg_plan *plan) { return frame_copies(plan->top)
 static void print_place(const sg_plan *plan, const sg_buffer *b, FILE *out)
 {
     if (b->place == SG_PLACE_ENTRY)
-        fprintf(out, " @ %s", sg_store_peek(plan->session->store, b->entry)->name);
+        fprintf(out, " @ %s", sg_store_peek(plan->session->replica[0].store, b->entry)->name);
     else
         fprintf(out, " @ %s+%zu (%zu bytes)", b->place == SG_PLACE_ARENA ? "arena" : "pinned", b->offset, b->bytes);
 }

@@ -38,9 +38,14 @@ typedef struct sg_session_options {
      * double whatever is said). Products, attention and normalisations take and give bf16 and add up in f32; inputs, results
      * and the store stay f32, and so do losses and optimisers: docs/conventions.md. */
     const char *precision;
+    /* Run this many stores side by side (0: one): the session's and, in `more`, the others, which hold the same entries. A plan
+     * then computes the same for each with one set of launches where the device can: whatever a store holds (parameters, seeds,
+     * rates) is that replica's own, inputs are common to all, and the bits are those that each store gets by itself. */
+    int32_t replicas;
+    sg_store *const *more; /* [replicas - 1], read by sg_session_new alone */
 } sg_session_options;
 
-/* The store must hold the backend's real type (F64 for "reference", F32 else) and outlive the session. */
+/* The stores must hold the backend's real type (F64 for "reference", F32 else) and outlive the session. */
 sg_status sg_session_new(sg_session **out, sg_store *store, const sg_session_options *options, sg_error *err);
 void sg_session_free(sg_session *session);
 sg_store *sg_session_store(sg_session *session);
@@ -68,7 +73,7 @@ bool sg_session_runs_ahead(const sg_session *session);
 sg_status sg_plan_new(sg_plan **out, sg_session *session, sg_graph *graph, sg_error *err);
 void sg_plan_free(sg_plan *plan);
 
-/* Inputs and results by name. Memory belongs to the plan's part of the arena: element type float, int32_t or uint8_t
+/* Inputs, of all replicas, and results, of the first, by name. Memory belongs to the plan's part of the arena: element type float, int32_t or uint8_t
  * (bool) on "cpu" and "cuda"; double for every dtype on "reference". Contents of inputs stay until overwritten; results are
  * valid until the next run of any plan of the session. NULL if there is no such name. On "cuda" the memory is the
  * host's: ask for an input each time before writing to it, since asking is what has it sent to the device, and for a result
@@ -90,13 +95,14 @@ sg_status sg_plan_run(sg_plan *plan, sg_error *err);
 
 /* Results without waiting. sg_plan_post, called after a run, has that run's results sent to post `slot` (0 .. SG_POSTS - 1,
  * chosen by the caller) behind it; on "cuda" it does not wait for the run. sg_plan_posted waits for that run alone, not for
- * later ones, and gives a result's elements; they stay until the next post to the slot. A failure of the device (an index out
+ * later ones, and gives a result's elements as the replica has them (0 where there is one); they stay until the next post to the slot. A failure of the device (an index out
  * of range) is told here, perhaps one of a later run. The first post to a slot allocates memory of the plan's. */
 enum { SG_POSTS = 4 };
 sg_status sg_plan_post(sg_plan *plan, int32_t slot, sg_error *err);
-sg_status sg_plan_posted(sg_plan *plan, int32_t slot, const char *name, const void **out, sg_error *err);
+sg_status sg_plan_posted(sg_plan *plan, int32_t slot, int32_t replica, const char *name, const void **out,
+                         sg_error *err);
 
-/* What a plan costs, before running it. */
+/* What a plan costs, before running it: for one replica. */
 typedef struct sg_plan_info {
     size_t arena_bytes;     /* planned temporaries, inputs and results */
     size_t temporary_bytes; /* of these, what is neither input nor result */

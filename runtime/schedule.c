@@ -43,12 +43,13 @@ static bool loop_reads(const sg_step *step, int32_t k)
 static sg_status make_step(sg_plan *plan, sg_graph *graph, const sg_node *node, sg_step *step, sg_error *err)
 {
     bool loop = node->op == &sg_op_repeat;
+    int64_t replicas = plan->session->n_replicas;
     step->node = node;
     step->workspace = -1;
     step->in = sg_plan_take(plan, node->n_in, sizeof *step->in);
     step->out = sg_plan_take(plan, node->n_out, sizeof *step->out);
-    step->in_at = sg_plan_take(plan, node->n_in, sizeof *step->in_at);
-    step->out_at = sg_plan_take(plan, node->n_out, sizeof *step->out_at);
+    step->in_at = sg_plan_take(plan, replicas * node->n_in, sizeof *step->in_at);
+    step->out_at = sg_plan_take(plan, replicas * node->n_out, sizeof *step->out_at);
     if (!step->in || !step->out || !step->in_at || !step->out_at)
         return out_of_memory(err);
     SG_TRY(sg_spec_fill(plan, graph, node, &step->spec, err));

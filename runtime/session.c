@@ -6,6 +6,8 @@
 #include "runtime/elements_internal.h"
 #include "runtime/plan_internal.h"
 
+enum { REPLICAS_MAX = 1024 };
+
 static const sg_backend *find_backend(const char *spec, sg_error *err)
 {
     size_t length = strcspn(spec, ":");
@@ -38,6 +40,8 @@ static sg_session_options read_options(const sg_session_options *given)
         o.backend = "cpu";
     if (!o.precision)
         o.precision = "f32";
+    if (o.replicas == 0)
+        o.replicas = 1;
     if (o.audit_tolerance == 0)
         o.audit_tolerance = 1e-4;
 #ifdef SG_POISON
@@ -83,14 +87,21 @@ static sg_status check_decompose(const char *list, sg_error *err)
     return SG_OK;
 }
 
-static sg_status check_session(const sg_session *s, sg_error *err)
+static sg_status check_session(const sg_session *s, const sg_store *first, sg_error *err)
 {
     sg_dtype wanted = s->backend->real;
+    if (s->options.replicas < 1 || s->options.replicas > REPLICAS_MAX || (s->options.replicas > 1 && !s->options.more))
+        return sg_fail(err, SG_E_ARGUMENT, "a session with %d replicas", (int)s->options.replicas);
     if (s->options.threads < 0 || s->options.threads > 1024)
         return sg_fail(err, SG_E_ARGUMENT, "a session with %d threads", (int)s->options.threads);
-    if (sg_store_real(s->store) != wanted)
-        return sg_fail(err, SG_E_ARGUMENT, "the %s backend needs a store of %s, this one holds %s", s->backend->name,
-                       sg_dtype_name(wanted), sg_dtype_name(sg_store_real(s->store)));
+    for (int32_t r = 0; r < s->options.replicas; r++) {
+        const sg_store *store = r == 0 ? first : s->options.more[r - 1];
+        if (!store)
+            return sg_fail(err, SG_E_ARGUMENT, "a session needs a store");
+        if (sg_store_real(store) != wanted)
+            return sg_fail(err, SG_E_ARGUMENT, "the %s backend needs a store of %s, this one holds %s",
+                           s->backend->name, sg_dtype_name(wanted), sg_dtype_name(sg_store_real(store)));
+    }
     if (s->options.decompose)
         SG_TRY(check_decompose(s->options.decompose, err));
     return SG_OK;
@@ -121,7 +132,10 @@ static sg_status choose_precision(sg_session *s, sg_error *err)
 static sg_status open_device(sg_session *s, sg_error *err)
 {
     s->threads = s->options.threads ? s->options.threads : sg_machine_threads();
-    const sg_device_options options = {s->options.backend, s->threads, strcmp(s->options.precision, "tf32") == 0};
+    const sg_device_options options = {.spec = s->options.backend,
+                                       .threads = s->threads,
+                                       .tf32 = strcmp(s->options.precision, "tf32") == 0,
+                                       .replicas = s->options.replicas};
     SG_TRY(s->backend->open(&options, &s->device, err));
     snprintf(s->description, sizeof s->description, "%s", s->backend->describe(s->device));
     return choose_precision(s, err);
@@ -138,23 +152,22 @@ sg_status sg_session_open(sg_session **out, const sg_backend *backend, sg_store 
                           const sg_session_options *options, sg_error *err)
 {
     *out = NULL;
-    if (!store)
-        return sg_fail(err, SG_E_ARGUMENT, "a session needs a store");
     sg_session *s = sg_calloc(1, sizeof *s);
     if (!s)
         return sg_fail(err, SG_E_MEMORY, "out of memory for a session");
     s->backend = backend;
     s->apart = backend->apart;
-    s->store = store;
-    sg_mirrors_open(s);
     s->options = read_options(options);
     if (!options || !options->backend)
         s->options.backend = backend->name;
-    sg_status status = check_session(s, err);
+    sg_status status = check_session(s, store, err);
+    if (status == SG_OK)
+        status = sg_replicas_open(s, store, err);
     if (status == SG_OK)
         status = open_device(s, err);
     s->options.backend = backend->name; /* the caller's texts need not live on */
     s->options.precision = sg_dtype_name(s->low);
+    s->options.more = NULL;
     const char *decompose = s->options.decompose;
     s->options.decompose = decompose && status == SG_OK ? sg_strdup(decompose) : NULL;
     if (status == SG_OK && decompose && !s->options.decompose)
@@ -162,6 +175,7 @@ sg_status sg_session_open(sg_session **out, const sg_backend *backend, sg_store 
     if (status != SG_OK) {
         if (s->device)
             backend->close(s->device);
+        sg_free(s->replica);
         sg_free(s);
         return status;
     }
@@ -173,28 +187,55 @@ void sg_session_free(sg_session *session)
 {
     if (!session)
         return;
-    sg_mirrors_close(session);
-    if (session->arena)
-        session->backend->release(session->device, session->arena);
+    sg_replicas_close(session);
+    if (session->arena.at)
+        session->backend->release(session->device, session->arena.at);
     session->backend->close(session->device);
     sg_free((char *)(uintptr_t)session->options.decompose);
     sg_free(session);
+}
+
+bool sg_session_allocate(sg_session *session, size_t bytes, sg_slabs *out)
+{
+    int64_t all;
+    out->at = NULL;
+    if (session->apart) {
+        out->stride = session->apart->stride(session->device);
+        out->at = session->backend->allocate(session->device, bytes);
+    } else {
+        out->stride = (bytes + SG_ALIGN - 1) / SG_ALIGN * SG_ALIGN;
+        if (sg_mul_ok((int64_t)out->stride, session->n_replicas, &all))
+            out->at = session->backend->allocate(session->device, (size_t)all);
+    }
+    return out->at != NULL;
+}
+
+/* In the host's memory replicas run one after the other: temporaries are the present one's. */
+static bool allocate_arena(sg_session *session, size_t bytes, sg_slabs *out)
+{
+    if (session->apart)
+        return sg_session_allocate(session, bytes, out);
+    *out = (sg_slabs){.at = session->backend->allocate(session->device, bytes)};
+    return out->at != NULL;
 }
 
 sg_status sg_session_reserve(sg_session *session, size_t bytes, sg_error *err)
 {
     if (bytes <= session->arena_bytes)
         return SG_OK;
-    void *wider = session->backend->allocate(session->device, bytes);
-    if (!wider)
+    sg_slabs wider;
+    if (!allocate_arena(session, bytes, &wider))
         return sg_fail(err, SG_E_MEMORY, "out of memory: the plan needs %.1f MiB for temporaries",
                        (double)bytes / (1 << 20));
-    if (session->arena)
-        session->backend->release(session->device, session->arena);
+    if (session->arena.at)
+        session->backend->release(session->device, session->arena.at);
     session->arena = wider;
     session->arena_bytes = bytes;
     session->arena_version++;
-    return sg_session_fill(session, wider, session->options.poison ? 0xff : 0, bytes, err);
+    for (int32_t r = 0; r < (wider.stride ? session->n_replicas : 1); r++)
+        SG_TRY(sg_session_fill(session, wider.at + (size_t)r * wider.stride, session->options.poison ? 0xff : 0, bytes,
+                               err));
+    return SG_OK;
 }
 
 sg_dtype sg_session_storage(const sg_session *session, sg_dtype dtype)
@@ -202,7 +243,7 @@ sg_dtype sg_session_storage(const sg_session *session, sg_dtype dtype)
     return sg_storage(session->backend->real, dtype);
 }
 
-sg_store *sg_session_store(sg_session *session) { return session->store; }
+sg_store *sg_session_store(sg_session *session) { return session->replica[0].store; }
 
 int32_t sg_session_threads(const sg_session *session) { return session->threads; }
 

@@ -7,7 +7,7 @@
 
 #include "runtime/plan_internal.h"
 
-/* The results of one run, sent home behind it. On devices that compute in the host's memory they are copied. */
+/* The results of one run, of each replica in turn, sent home behind it. On devices that compute in the host's memory they are copied. */
 struct sg_post {
     char *memory;
     void *mark;
@@ -118,6 +118,15 @@ static size_t span(const sg_plan *plan, const sg_port *port, int32_t first, int3
     return port[last].staged - port[first].staged + plan->buffer[port[last].buffer].bytes;
 }
 
+/* Inputs are common to all replicas: they travel to the device once. */
+static sg_status share(const sg_plan *plan, const sg_buffer *first, size_t bytes, sg_error *err)
+{
+    const sg_session *s = plan->session;
+    for (int32_t r = 1; r < s->n_replicas; r++)
+        SG_TRY(s->apart->copy(s->device, sg_buffer_at(plan, first, r), first->at, bytes, 1, err));
+    return SG_OK;
+}
+
 sg_status sg_staging_send(sg_plan *plan, sg_error *err)
 {
     sg_session *s = plan->session;
@@ -131,6 +140,7 @@ sg_status sg_staging_send(sg_plan *plan, sg_error *err)
         last = last_neighbour(plan, plan->input, plan->n_inputs, k, true);
         SG_TRY(s->apart->upload(s->device, plan->buffer[first->buffer].at, now->memory + first->staged,
                                 span(plan, plan->input, k, last), err));
+        SG_TRY(share(plan, &plan->buffer[first->buffer], span(plan, plan->input, k, last), err));
         for (int32_t i = k; i <= last; i++)
             plan->input[i].changed = false;
         sent = true;
@@ -165,7 +175,7 @@ static sg_status open_post(sg_plan *plan, sg_post *post, sg_error *err)
         return SG_OK;
     if (s->apart && !post->mark)
         SG_TRY(s->apart->make_mark(s->device, &post->mark, err));
-    return allocate(s, &post->memory, plan->staged_results, err);
+    return allocate(s, &post->memory, (size_t)s->n_replicas * plan->staged_results, err);
 }
 
 static sg_status check_post(const sg_plan *plan, int32_t slot, sg_error *err)
@@ -173,6 +183,23 @@ static sg_status check_post(const sg_plan *plan, int32_t slot, sg_error *err)
     if (slot < 0 || slot >= SG_POSTS)
         return sg_fail(err, SG_E_ARGUMENT, "post %d of a plan: there are %d", (int)slot, SG_POSTS);
     return plan->post ? SG_OK : sg_fail(err, SG_E_ARGUMENT, "post %d of a plan before any was sent", (int)slot);
+}
+
+static sg_status send_results(const sg_plan *plan, int32_t replica, char *post, sg_error *err)
+{
+    const sg_session *s = plan->session;
+    for (int32_t k = 0, last; k < plan->n_results; k = last + 1) {
+        const sg_port *first = &plan->result[k];
+        last = last_neighbour(plan, plan->result, plan->n_results, k, false);
+        char *to = post + first->staged;
+        const char *from = sg_buffer_at(plan, &plan->buffer[first->buffer], replica);
+        size_t bytes = span(plan, plan->result, k, last);
+        if (s->apart)
+            SG_TRY(s->apart->download(s->device, to, from, bytes, err));
+        else
+            memcpy(to, from, bytes);
+    }
+    return SG_OK;
 }
 
 sg_status sg_plan_post(sg_plan *plan, int32_t slot, sg_error *err)
@@ -183,24 +210,16 @@ sg_status sg_plan_post(sg_plan *plan, int32_t slot, sg_error *err)
     SG_TRY(check_post(plan, slot, err));
     sg_post *post = &plan->post[slot];
     SG_TRY(open_post(plan, post, err));
-    for (int32_t k = 0, last; k < plan->n_results; k = last + 1) {
-        const sg_port *first = &plan->result[k];
-        last = last_neighbour(plan, plan->result, plan->n_results, k, false);
-        char *to = post->memory + first->staged;
-        const char *from = plan->buffer[first->buffer].at;
-        size_t bytes = span(plan, plan->result, k, last);
-        if (s->apart)
-            SG_TRY(s->apart->download(s->device, to, from, bytes, err));
-        else
-            memcpy(to, from, bytes);
-    }
+    for (int32_t r = 0; r < s->n_replicas; r++)
+        SG_TRY(send_results(plan, r, post->memory + (size_t)r * plan->staged_results, err));
     if (s->apart)
         SG_TRY(s->apart->set_mark(s->device, post->mark, err));
     post->under_way = s->apart != NULL;
     return SG_OK;
 }
 
-sg_status sg_plan_posted(sg_plan *plan, int32_t slot, const char *name, const void **out, sg_error *err)
+sg_status sg_plan_posted(sg_plan *plan, int32_t slot, int32_t replica, const char *name, const void **out,
+                         sg_error *err)
 {
     sg_session *s = plan->session;
     SG_TRY(check_post(plan, slot, err));
@@ -208,12 +227,14 @@ sg_status sg_plan_posted(sg_plan *plan, int32_t slot, const char *name, const vo
     const sg_port *port = sg_plan_result_port(plan, name);
     if (!port)
         return sg_fail(err, SG_E_NAME, "the plan has no result '%s'", name);
+    if (replica < 0 || replica >= s->n_replicas)
+        return sg_fail(err, SG_E_ARGUMENT, "replica %d of a session with %d", (int)replica, (int)s->n_replicas);
     if (!post->memory)
         return sg_fail(err, SG_E_ARGUMENT, "nothing was sent to post %d of the plan", (int)slot);
     SG_TRY(sg_session_take_failure(s, err));
     if (post->under_way)
         SG_TRY(s->apart->wait_mark(s->device, post->mark, err));
     post->under_way = false;
-    *out = post->memory + port->staged;
+    *out = post->memory + (size_t)replica * plan->staged_results + port->staged;
     return SG_OK;
 }

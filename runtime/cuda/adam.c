@@ -53,7 +53,7 @@ static bool launch(const sg_launch *l, sg_error *err)
     sg_cuda_adam a = with_rate(s, l->in[LR], l->in[T]);
     sg_cuda_adam_members all = {1, {member(l->in, l->out, s->count[0])}};
     if (s->count[0] > 0)
-        sg_cuda_adam_steps(&a, &all, l->stream);
+        sg_cuda_adam_steps(&a, &all, sg_cuda_where_of(l));
     return sg_cuda_launched(err);
 }
 
@@ -66,7 +66,7 @@ static bool launch_group(const sg_launch *l, sg_error *err)
         if (s->count[i] > 0)
             all.at[all.count++] = member(l->in + SG_ADAM_GROUP_FIRST + i * EACH, l->out + i * EACH_OUT, s->count[i]);
         if (all.count == SG_CUDA_ADAM_MEMBERS || (all.count > 0 && i == s->members - 1)) {
-            sg_cuda_adam_steps(&a, &all, l->stream);
+            sg_cuda_adam_steps(&a, &all, sg_cuda_where_of(l));
             all.count = 0;
         }
     }
@@ -82,7 +82,7 @@ static bool launch_sparse(const sg_launch *l, sg_error *err)
     if (one.count > 0)
         sg_cuda_adam_sparse(&a, &one, &s->csr, l->in[SG_SPARSE_ADAM_VALUES], l->in[SG_SPARSE_ADAM_T_INDPTR],
                             l->in[SG_SPARSE_ADAM_T_ROWS], l->in[SG_SPARSE_ADAM_T_ORDER], l->in[SG_SPARSE_ADAM_DENSE],
-                            l->stream);
+                            sg_cuda_where_of(l));
     return sg_cuda_launched(err);
 }
 
@@ -119,7 +119,8 @@ static steps *new_steps(const sg_kernel_spec *spec, int32_t first, int32_t each,
         s->alias[j] = first + j / EACH_OUT * each + like[j % EACH_OUT];
     for (int32_t i = 0; i < members; i++)
         s->count[i] = sg_shape_count(&spec->out_shape[i * EACH_OUT]);
-    *out = (sg_kernel){.name = spec->node->op->name, .state = s, .release = release, .alias = s->alias};
+    *out = (sg_kernel){
+        .name = spec->node->op->name, .state = s, .release = release, .alias = s->alias, .replicates = true};
     return s;
 }
 

@@ -119,8 +119,21 @@ __device__ static inline void step_singles(const sg_cuda_adam &a, const sg_cuda_
     }
 }
 
+__device__ static inline void to_replica(size_t stride, sg_cuda_adam *a, sg_cuda_adam_member *x)
+{
+    a->lr = sg_replica_of(a->lr, stride);
+    a->t = sg_replica_of(a->t, stride);
+    x->p = sg_replica_of(x->p, stride);
+    x->g = sg_replica_of(x->g, stride);
+    x->m = sg_replica_of(x->m, stride);
+    x->v = sg_replica_of(x->v, stride);
+    x->p_out = sg_replica_of(x->p_out, stride);
+    x->m_out = sg_replica_of(x->m_out, stride);
+    x->v_out = sg_replica_of(x->v_out, stride);
+}
+
 /* A block for every SPAN elements of a member; blocks of one member stand together. */
-__global__ void adam(const sg_cuda_adam a, const __grid_constant__ sg_cuda_adam_members members)
+__global__ void adam(sg_cuda_adam a, const __grid_constant__ sg_cuda_adam_members members, size_t stride)
 {
     int low = 0, high = members.count;
     while (high - low > 1) {
@@ -130,7 +143,8 @@ __global__ void adam(const sg_cuda_adam a, const __grid_constant__ sg_cuda_adam_
         else
             high = middle;
     }
-    const sg_cuda_adam_member &x = members.at[low];
+    sg_cuda_adam_member x = members.at[low];
+    to_replica(stride, &a, &x);
     int64_t first = (int64_t)(blockIdx.x - x.first_block) * SPAN;
     if (x.in_quads)
         step_quads(a, x, first);
@@ -146,7 +160,7 @@ static bool in_quads(const sg_cuda_adam_member *x)
            aligned(x->v_out);
 }
 
-extern "C" void sg_cuda_adam_steps(const sg_cuda_adam *a, sg_cuda_adam_members *members, cudaStream_t stream)
+extern "C" void sg_cuda_adam_steps(const sg_cuda_adam *a, sg_cuda_adam_members *members, sg_cuda_where where)
 {
     unsigned blocks = 0;
     for (int32_t i = 0; i < members->count; i++) {
@@ -155,7 +169,7 @@ extern "C" void sg_cuda_adam_steps(const sg_cuda_adam *a, sg_cuda_adam_members *
         x->in_quads = in_quads(x);
         blocks += (unsigned)((x->count + SPAN - 1) / SPAN);
     }
-    SG_CUDA_LAUNCH(adam, blocks, SG_BLOCK, stream, *a, *members);
+    SG_CUDA_LAUNCH_EACH(adam, blocks, SG_BLOCK, where, *a, *members);
 }
 
 /* ---- with the gradient of a sparse layer: a thread for four columns of a row */
@@ -171,8 +185,10 @@ __device__ static inline void add_quad(float4 *sum, float value, float4 x)
 /* Six blocks a processor: the rows of a layer of a thousand or two then run at once. */
 __global__ void __launch_bounds__(SG_BLOCK, 6) adam_sparse_quads(sg_cuda_adam a, sg_cuda_adam_member x, sg_cuda_csr c, const float *value,
                                   const int32_t *pointers, const int32_t *index, const int32_t *order,
-                                  const float *dense)
+                                  const float *dense, size_t stride)
 {
+    to_replica(stride, &a, &x);
+    sg_csr_to_replica(stride, value, pointers, index, order, dense);
     int64_t i = sg_first(), across = c.width / 4, line = 0, quad = 0;
     bool inside = i < x.count / 4;
     int32_t first = 0, end = 0;
@@ -201,8 +217,10 @@ __global__ void __launch_bounds__(SG_BLOCK, 6) adam_sparse_quads(sg_cuda_adam a,
 }
 
 __global__ void adam_sparse(sg_cuda_adam a, sg_cuda_adam_member x, sg_cuda_csr c, const float *value,
-                            const int32_t *pointers, const int32_t *index, const int32_t *order, const float *dense)
+                            const int32_t *pointers, const int32_t *index, const int32_t *order, const float *dense, size_t stride)
 {
+    to_replica(stride, &a, &x);
+    sg_csr_to_replica(stride, value, pointers, index, order, dense);
     __shared__ slow_coefficients shared;
     begin(a, &shared);
     const adam_coefficients k = finish(a, &shared);
@@ -225,14 +243,14 @@ __global__ void adam_sparse(sg_cuda_adam a, sg_cuda_adam_member x, sg_cuda_csr c
 
 extern "C" void sg_cuda_adam_sparse(const sg_cuda_adam *a, const sg_cuda_adam_member *member, const sg_cuda_csr *c,
                                     const float *value, const int32_t *pointers, const int32_t *index,
-                                    const int32_t *order, const float *dense, cudaStream_t stream)
+                                    const int32_t *order, const float *dense, sg_cuda_where where)
 {
     sg_cuda_adam_member x = *member;
     x.g = dense; /* for the question of alignment */
     if (c->width % 4 == 0 && in_quads(&x) && x.count / 4 <= (int64_t)INT32_MAX * SG_BLOCK)
-        SG_CUDA_LAUNCH(adam_sparse_quads, (unsigned)((x.count / 4 + SG_BLOCK - 1) / SG_BLOCK), SG_BLOCK, stream, *a, x, *c,
+        SG_CUDA_LAUNCH_EACH(adam_sparse_quads, (unsigned)((x.count / 4 + SG_BLOCK - 1) / SG_BLOCK), SG_BLOCK, where, *a, x, *c,
                        value, pointers, index, order, dense);
     else
-        SG_CUDA_LAUNCH(adam_sparse, sg_blocks(x.count, SG_BLOCK), SG_BLOCK, stream, *a, x, *c, value, pointers, index,
+        SG_CUDA_LAUNCH_EACH(adam_sparse, sg_blocks(x.count, SG_BLOCK), SG_BLOCK, where, *a, x, *c, value, pointers, index,
                        order, dense);
 }

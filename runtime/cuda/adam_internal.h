@@ -36,13 +36,13 @@ extern "C" {
 #endif
 
 /* Members with elements. */
-void sg_cuda_adam_steps(const sg_cuda_adam *a, sg_cuda_adam_members *members, cudaStream_t stream);
+void sg_cuda_adam_steps(const sg_cuda_adam *a, sg_cuda_adam_members *members, sg_cuda_where where);
 
 /* A layer [lines, width] whose gradient is the sum over its line's non-zeros, as sg_cuda_csr_product has it (not shared).
  * `member` has no g. */
 void sg_cuda_adam_sparse(const sg_cuda_adam *a, const sg_cuda_adam_member *member, const sg_cuda_csr *c,
                          const float *value, const int32_t *pointers, const int32_t *index, const int32_t *order,
-                         const float *dense, cudaStream_t stream);
+                         const float *dense, sg_cuda_where where);
 
 #ifdef __cplusplus
 }

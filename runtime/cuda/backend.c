@@ -6,6 +6,7 @@
 #include "runtime/cuda/chain_internal.h"
 #include "runtime/cuda/conv_internal.h"
 #include "runtime/cuda/memory_internal.h"
+#include "runtime/cuda/slabs_internal.h"
 
 enum { LEAST_CAPABILITY = 80 };
 
@@ -80,12 +81,13 @@ static sg_status open_parts(sg_device *d, const sg_device_options *options, sg_e
     if (code != CUBLAS_STATUS_SUCCESS)
         return sg_fail(err, SG_E_DEVICE, "cuBLASLt: opening: %s", cublasLtGetStatusString(code));
     d->tf32 = options->tf32;
-    return SG_OK;
+    return options->replicas > 1 ? sg_cuda_slabs_open(d, options->replicas, err) : SG_OK;
 }
 
 static void cuda_close(sg_device *d)
 {
     sg_cuda_cudnn_close(d);
+    sg_cuda_slabs_close(d);
     if (d->blas)
         cublasLtDestroy(d->blas);
     sg_cuda_fault_close(d);

@@ -33,7 +33,7 @@ static bool launch(const sg_launch *l, sg_error *err)
 {
     const chain *c = l->state;
     void *parameter[MOST_PARAMETERS];
-    unsigned long long repeat = l->run.repeat;
+    unsigned long long repeat = l->run.repeat, stride = l->stride;
     int32_t n = 0;
     if (c->text.count == 0)
         return true;
@@ -41,8 +41,9 @@ static bool launch(const sg_launch *l, sg_error *err)
         parameter[n++] = (void *)(uintptr_t)&l->in[c->text.input[k]];
     for (int32_t j = 0; j < c->n_out; j++)
         parameter[n++] = (void *)(uintptr_t)&l->out[j];
-    parameter[n] = &repeat;
-    dim3 grid = {c->blocks, 1, 1}, block = {BLOCK, 1, 1};
+    parameter[n++] = &repeat;
+    parameter[n] = &stride;
+    dim3 grid = {c->blocks, 1, (unsigned)l->replicas}, block = {BLOCK, 1, 1};
     return sg_cuda_check(cudaLaunchKernel((const void *)c->kernel, grid, block, parameter, 0, l->stream),
                          "launch of a chain", err) == SG_OK;
 }
@@ -89,7 +90,8 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
         release(c);
         return status;
     }
-    *out = (sg_kernel){.name = c->name, .launch = launch, .state = c, .release = release, .alias = c->text.alias};
+    *out = (sg_kernel){
+        .name = c->name, .launch = launch, .state = c, .release = release, .alias = c->text.alias, .replicates = true};
     return SG_OK;
 }
 

@@ -27,6 +27,13 @@ __device__ void sg_write(int *to, int x) { *to = x; }
 __device__ void sg_write(unsigned char *to, float x) { *to = x != 0; }
 __device__ void sg_write(sg_bf16 *to, float x) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(to->bits) : "f"(x)); }
 
+// The same place in another replica, so many bytes further.
+template <class T> __device__ T *sg_further(T *p, unsigned long long bytes) { return (T *)((char *)p + bytes); }
+template <class T> __device__ const T *sg_further(const T *p, unsigned long long bytes)
+{
+    return (const T *)((const char *)p + bytes);
+}
+
 // V neighbouring elements, moved in words of up to 16 bytes: plans place tensors at more than that, and packs begin at
 // multiples of V.
 template <int V> struct sg_width {

@@ -27,7 +27,8 @@ typedef struct sg_cuda_chain {
 
 /* Can this op with these dtypes be a step? Shapes are not looked at. */
 bool sg_cuda_chain_has(const sg_op *op, int32_t n_in, const sg_dtype *in, sg_dtype out);
-/* A fused body, or one op. The kernel is named `chain`; parameters: inputs, outputs, then the loop iteration (uint64_t).
+/* A fused body, or one op. The kernel is named `chain`; parameters: inputs, outputs, then the loop iteration and the
+ * bytes from one replica to the next (uint64_t both).
  * `threads` is how many keep the device busy. If the chain begins with a matrix product, the product's operands are the first
  * parameters, and product.cuh computes it and hands over its elements. */
 sg_status sg_cuda_chain_write(sg_cuda_chain *chain, const sg_kernel_spec *spec, int64_t threads, sg_error *err);

@@ -377,6 +377,21 @@ static void put_loop(const writer *w, sg_cuda_text *all)
             (long long)(c->count / c->pack * c->pack), (long long)c->count);
 }
 
+/* The z axis of the grid counts replicas, outside of what a product uses it for. */
+static void put_replica(const writer *w, sg_cuda_text *all)
+{
+    const sg_cuda_chain *c = w->chain;
+    bool product = c->factor[0] != NONE;
+    sg_cuda_put(all, "    const unsigned long long offset = %s * stride;\n",
+                product ? "product_replica()" : "blockIdx.z");
+    if (product)
+        sg_cuda_put(all, "    a = sg_further(a, offset);\n    b = sg_further(b, offset);\n");
+    for (int32_t k = 0; k < c->n_input; k++)
+        sg_cuda_put(all, "    in%d = sg_further(in%d, offset);\n", (int)k, (int)k);
+    for (int32_t j = 0; j < w->spec->n_out; j++)
+        sg_cuda_put(all, "    out%d = sg_further(out%d, offset);\n", (int)j, (int)j);
+}
+
 static void join(writer *w, sg_cuda_text *all)
 {
     const sg_kernel_spec *spec = w->spec;
@@ -390,7 +405,9 @@ static void join(writer *w, sg_cuda_text *all)
         sg_cuda_put(all, "const %s *in%d, ", memory_type(spec->in_dtype[c->input[k]]), (int)k);
     for (int32_t j = 0; j < spec->n_out; j++)
         sg_cuda_put(all, "%s *out%d, ", memory_type(spec->out_dtype[j]), (int)j);
-    sg_cuda_put(all, "unsigned long long repeat)\n{\n%s", product ? "    float element = 0;\n" : "");
+    sg_cuda_put(all, "unsigned long long repeat, unsigned long long stride)\n{\n%s",
+                product ? "    float element = 0;\n" : "");
+    put_replica(w, all);
     sg_cuda_put(all, "%s", w->setup.at);
     sg_cuda_put(
         all,

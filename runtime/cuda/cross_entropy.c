@@ -26,7 +26,7 @@ static bool launch(const sg_launch *l, sg_error *err)
     s.t = input(l, c->t);
     s.tg = input(l, c->tg);
     s.out = l->out[0];
-    sg_cuda_softmax_run(&s, l->stream);
+    sg_cuda_softmax_run(&s, sg_cuda_where_of(l));
     return sg_cuda_launched(err);
 }
 
@@ -97,7 +97,8 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     /* A row of z is read before it is written; the next begins within a piece of it where rows are no whole pieces, and is then
      * perhaps read by another team, but never beyond its own elements. */
     c->alias[0] = wide ? Z : -1;
-    *out = (sg_kernel){.name = op->name, .launch = launch, .state = c, .release = sg_free, .alias = c->alias};
+    *out = (sg_kernel){
+        .name = op->name, .launch = launch, .state = c, .release = sg_free, .alias = c->alias, .replicates = true};
     return SG_OK;
 }
 

@@ -12,7 +12,8 @@ static bool launch_matmul(const sg_launch *l, sg_error *err)
     const sg_cuda_csr *c = l->state;
     if (c->lines == 0 || c->width == 0)
         return true;
-    sg_cuda_csr_product(c, l->in[VALUES], l->in[INDPTR], l->in[COLUMNS], NULL, l->in[DENSE], l->out[0], l->stream);
+    sg_cuda_csr_product(c, l->in[VALUES], l->in[INDPTR], l->in[COLUMNS], NULL, l->in[DENSE], l->out[0],
+                        sg_cuda_where_of(l));
     return sg_cuda_launched(err);
 }
 
@@ -22,7 +23,7 @@ static bool launch_t_matmul(const sg_launch *l, sg_error *err)
     if (c->lines == 0 || c->width == 0)
         return true;
     sg_cuda_csr_product(c, l->in[VALUES], l->in[T_INDPTR], l->in[T_ROWS], l->in[T_ORDER], l->in[DENSE], l->out[0],
-                        l->stream);
+                        sg_cuda_where_of(l));
     return sg_cuda_launched(err);
 }
 
@@ -59,7 +60,8 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
                                  : transposed ? launch_t_matmul
                                               : launch_matmul,
                        .state = c,
-                       .release = sg_free};
+                       .release = sg_free,
+                       .replicates = !sddmm};
     return SG_OK;
 }
 

@@ -4,8 +4,10 @@
 
 /* Lines with one or two non-zeros: warps of a block take lines of their own, 32 columns each. */
 __global__ void product_lines(sg_cuda_csr c, const float *value, const int32_t *pointers, const int32_t *index,
-                              const int32_t *order, const float *dense, float *out)
+                              const int32_t *order, const float *dense, float *out, size_t stride)
 {
+    sg_csr_to_replica(stride, value, pointers, index, order, dense);
+    out = sg_replica_of(out, stride);
     int lane = threadIdx.x % SG_WARP;
     int64_t across = (c.width + SG_WARP - 1) / SG_WARP;
     for (int64_t t = sg_first() / SG_WARP; t < c.lines * across; t += sg_stride() / SG_WARP) {
@@ -46,8 +48,10 @@ __device__ static inline float add_terms(float sum, sg_csr_term own, int32_t cou
 
 /* Long lines: eight warps take every eighth non-zero, and their sums are added in the order of the warps. */
 __global__ void product_shared(sg_cuda_csr c, const float *value, const int32_t *pointers, const int32_t *index,
-                               const int32_t *order, const float *dense, float *out)
+                               const int32_t *order, const float *dense, float *out, size_t stride)
 {
+    sg_csr_to_replica(stride, value, pointers, index, order, dense);
+    out = sg_replica_of(out, stride);
     __shared__ float room[SG_WARPS][SG_WARP];
     int lane = threadIdx.x % SG_WARP, warp = threadIdx.x / SG_WARP;
     int64_t across = (c.width + SG_WARP - 1) / SG_WARP;
@@ -77,14 +81,14 @@ __global__ void product_shared(sg_cuda_csr c, const float *value, const int32_t 
 
 extern "C" void sg_cuda_csr_product(const sg_cuda_csr *c, const float *value, const int32_t *pointers,
                                     const int32_t *index, const int32_t *order, const float *dense, float *out,
-                                    cudaStream_t stream)
+                                    sg_cuda_where where)
 {
     int64_t tiles = c->lines * ((c->width + SG_WARP - 1) / SG_WARP);
     if (c->shared)
-        SG_CUDA_LAUNCH(product_shared, sg_blocks(tiles, 1), SG_BLOCK, stream, *c, value, pointers, index, order, dense,
+        SG_CUDA_LAUNCH_EACH(product_shared, sg_blocks(tiles, 1), SG_BLOCK, where, *c, value, pointers, index, order, dense,
                        out);
     else
-        SG_CUDA_LAUNCH(product_lines, sg_blocks(tiles, SG_WARPS), SG_BLOCK, stream, *c, value, pointers, index, order,
+        SG_CUDA_LAUNCH_EACH(product_lines, sg_blocks(tiles, SG_WARPS), SG_BLOCK, where, *c, value, pointers, index, order,
                        dense, out);
 }
 

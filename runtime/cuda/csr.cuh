@@ -4,6 +4,17 @@
 
 #include "runtime/cuda/csr_internal.h"
 #include "runtime/cuda/device.cuh"
+#include "runtime/cuda/replica.cuh"
+
+__device__ static inline void sg_csr_to_replica(size_t stride, const float *&value, const int32_t *&pointers,
+                                                const int32_t *&index, const int32_t *&order, const float *&dense)
+{
+    value = sg_replica_of(value, stride);
+    pointers = sg_replica_of(pointers, stride);
+    index = sg_replica_of(index, stride);
+    order = sg_replica_of(order, stride);
+    dense = sg_replica_of(dense, stride);
+}
 
 /* [*begin, *end) of a line; empty if its pointers decrease or leave [0, capacity]. */
 __device__ static inline void sg_csr_range(const sg_cuda_csr &c, const int32_t *pointers, int64_t line, bool raise,

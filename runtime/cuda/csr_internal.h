@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "runtime/cuda/fault_internal.h"
+#include "runtime/cuda/replica_internal.h"
 
 typedef struct sg_cuda_csr {
     int64_t capacity, lines, others, width; /* others: rows of the dense operand that `index` points to */
@@ -22,7 +23,7 @@ extern "C" {
 
 /* out[line] = sum over j in [pointers[line], pointers[line + 1]) of value[order ? order[j] : j] dense[index[j]]. */
 void sg_cuda_csr_product(const sg_cuda_csr *c, const float *value, const int32_t *pointers, const int32_t *index,
-                         const int32_t *order, const float *dense, float *out, cudaStream_t stream);
+                         const int32_t *order, const float *dense, float *out, sg_cuda_where where);
 
 /* out[j] = g[line] . w[index[j]] for the j of each line; other places of out keep what they hold. */
 void sg_cuda_csr_sddmm(const sg_cuda_csr *c, const int32_t *pointers, const int32_t *index, const float *g,

@@ -12,6 +12,7 @@
 
 #include "runtime/backend_internal.h"
 #include "runtime/cuda/fault_internal.h"
+#include "runtime/cuda/replica_internal.h"
 
 typedef struct sg_cuda_site sg_cuda_site;
 
@@ -20,7 +21,8 @@ struct sg_device {
     int32_t capability; /* 10 major + minor */
     int32_t processors; /* streaming multiprocessors */
     cudaStream_t stream;
-    cudaEvent_t uploaded; /* after the latest copy to the device */
+    cudaEvent_t uploaded;        /* after the latest copy to the device */
+    struct sg_cuda_slabs *slabs; /* memory of several replicas (slabs.c), or NULL */
     cublasLtHandle_t blas;
     struct cudnnContext *dnn;         /* opened by the first convolution */
     bool tf32;                        /* products of f32 may round their operands to TF32: only when asked for */
@@ -50,6 +52,11 @@ void sg_cuda_site_arrays(sg_device *device, int32_t site, const char *pointers, 
 
 /* SG_E_DEVICE with CUDA's text, unless `code` is success. */
 sg_status sg_cuda_check(cudaError_t code, const char *what, sg_error *err);
+
+static inline sg_cuda_where sg_cuda_where_of(const sg_launch *l)
+{
+    return (sg_cuda_where){(cudaStream_t)l->stream, l->stride, (unsigned)l->replicas};
+}
 
 /* For the end of a launch: true unless the last launch was refused. */
 bool sg_cuda_launched(sg_error *err);

@@ -162,7 +162,7 @@ static sg_status prepare_elements(sg_device *device, const sg_kernel_spec *spec,
 
 static bool launch_rng_advance(const sg_launch *l, sg_error *err)
 {
-    sg_cuda_rng_advance(l->in[0], l->out[0], l->stream);
+    sg_cuda_rng_advance(l->in[0], l->out[0], sg_cuda_where_of(l));
     return sg_cuda_launched(err);
 }
 
@@ -170,14 +170,15 @@ static sg_status prepare_rng_advance(sg_device *device, const sg_kernel_spec *sp
 {
     (void)device, (void)err;
     static const int32_t in_place[] = {0};
-    *out = (sg_kernel){.name = spec->node->op->name, .launch = launch_rng_advance, .alias = in_place};
+    *out =
+        (sg_kernel){.name = spec->node->op->name, .launch = launch_rng_advance, .alias = in_place, .replicates = true};
     return SG_OK;
 }
 
 static bool launch_draw_key(const sg_launch *l, sg_error *err)
 {
     const uint64_t *stream_of_draw = l->state;
-    sg_cuda_draw_key(*stream_of_draw, l->run.repeat, l->in[0], l->out[0], l->stream);
+    sg_cuda_draw_key(*stream_of_draw, l->run.repeat, l->in[0], l->out[0], sg_cuda_where_of(l));
     return sg_cuda_launched(err);
 }
 
@@ -188,8 +189,11 @@ static sg_status prepare_draw_key(sg_device *device, const sg_kernel_spec *spec,
     if (!stream_of_draw)
         return sg_fail(err, SG_E_MEMORY, "out of memory for %s", spec->node->op->name);
     *stream_of_draw = (uint64_t)spec->attr[0].i;
-    *out = (sg_kernel){
-        .name = spec->node->op->name, .launch = launch_draw_key, .state = stream_of_draw, .release = sg_free};
+    *out = (sg_kernel){.name = spec->node->op->name,
+                       .launch = launch_draw_key,
+                       .state = stream_of_draw,
+                       .release = sg_free,
+                       .replicates = true};
     return SG_OK;
 }
 

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "runtime/cuda/fault_internal.h"
+#include "runtime/cuda/replica_internal.h"
 
 typedef struct sg_cuda_index {
     int64_t count; /* indices */
@@ -57,9 +58,9 @@ void sg_cuda_scatter_elements(const sg_cuda_elements *e, const int32_t *index, c
                               cudaStream_t stream);
 
 /* {seed low, seed high, step low, step high} with the 64-bit step plus one. */
-void sg_cuda_rng_advance(const int32_t *rng, int32_t *out, cudaStream_t stream);
+void sg_cuda_rng_advance(const int32_t *rng, int32_t *out, sg_cuda_where where);
 /* The four words of sg_draw_make(stream_of_draw, rng, repeat). */
-void sg_cuda_draw_key(uint64_t stream_of_draw, uint64_t repeat, const int32_t *rng, int32_t *out, cudaStream_t stream);
+void sg_cuda_draw_key(uint64_t stream_of_draw, uint64_t repeat, const int32_t *rng, int32_t *out, sg_cuda_where where);
 
 #ifdef __cplusplus
 }

@@ -1,10 +1,14 @@
 /* memory.c - memory of the device and transfers. Everything goes through the device's one stream, so that order is the order of
  * calls. */
 #include "runtime/cuda/memory_internal.h"
+#include "runtime/cuda/replica_internal.h"
+#include "runtime/cuda/slabs_internal.h"
 
 void *sg_cuda_allocate(sg_device *d, size_t bytes)
 {
     void *memory = NULL;
+    if (d->slabs)
+        return cudaSetDevice(d->index) == cudaSuccess ? sg_cuda_slabs_allocate(d->slabs, bytes) : NULL;
     if (cudaSetDevice(d->index) != cudaSuccess || cudaMalloc(&memory, bytes ? bytes : 1) != cudaSuccess) {
         cudaGetLastError(); /* the failure is told here; later calls are not to meet it again */
         return NULL;
@@ -15,8 +19,10 @@ void *sg_cuda_allocate(sg_device *d, size_t bytes)
 /* cudaFree waits for what uses the memory. */
 void sg_cuda_release(sg_device *d, void *memory)
 {
-    (void)d;
-    cudaFree(memory);
+    if (d->slabs)
+        sg_cuda_slabs_release(d->slabs, memory);
+    else
+        cudaFree(memory);
 }
 
 static void *allocate_host(sg_device *d, size_t bytes)
@@ -52,8 +58,12 @@ static sg_status download(sg_device *d, void *to, const void *from, size_t bytes
                                       "copy from the device", err);
 }
 
-static sg_status copy(sg_device *d, void *to, const void *from, size_t bytes, sg_error *err)
+static sg_status copy(sg_device *d, void *to, const void *from, size_t bytes, int32_t replicas, sg_error *err)
 {
+    if (replicas > 1 && bytes > 0) {
+        sg_cuda_copy_replicas(from, to, bytes, replicas, sg_cuda_slabs_stride(d->slabs), d->stream);
+        return sg_cuda_check(cudaGetLastError(), "copy on the device", err);
+    }
     return bytes == 0 ? SG_OK
                       : sg_cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, d->stream),
                                       "copy on the device", err);
@@ -109,6 +119,8 @@ static size_t available(sg_device *d)
     return free_bytes;
 }
 
+static size_t stride(sg_device *d) { return d->slabs ? sg_cuda_slabs_stride(d->slabs) : 0; }
+
 /* Asked for before each launch: another session of the thread may have made another device the current one. */
 static void *stream(sg_device *d)
 {
@@ -130,9 +142,11 @@ const sg_apart sg_cuda_apart = {
     .free_mark = free_mark,
     .wait = wait,
     .available = available,
+    .stride = stride,
     .stream = stream,
     .record = sg_cuda_record,
     .part = sg_cuda_part,
+    .beside = sg_cuda_beside,
     .replay = sg_cuda_replay,
     .forget = sg_cuda_forget,
 };

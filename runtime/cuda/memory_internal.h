@@ -10,6 +10,7 @@ void sg_cuda_release(sg_device *device, void *memory);
 sg_status sg_cuda_record(sg_device *device, sg_status (*body)(void *user, sg_error *err), void *user, void **recording,
                          sg_error *err);
 sg_status sg_cuda_part(sg_device *device, const int32_t *on, int32_t n, sg_error *err);
+sg_status sg_cuda_beside(sg_device *device, sg_error *err);
 sg_status sg_cuda_replay(sg_device *device, void *recording, sg_error *err);
 void sg_cuda_forget(sg_device *device, void *recording);
 sg_status sg_cuda_fault_open(sg_device *device, sg_error *err);

@@ -22,7 +22,7 @@ static bool launch(const sg_launch *l, sg_error *err)
             *p = m->part[i].piece;
             p->in = m->part[i].in < 0 ? NULL : l->in[m->part[i].in];
         }
-        sg_cuda_move(&all, l->out[0], l->stream);
+        sg_cuda_move(&all, l->out[0], sg_cuda_where_of(l));
     }
     return sg_cuda_launched(err);
 }
@@ -31,7 +31,8 @@ static move *new_move(const sg_kernel_spec *spec, int32_t most, sg_kernel *out, 
 {
     move *m = sg_calloc(1, sizeof *m + (size_t)most * sizeof m->part[0]);
     if (m)
-        *out = (sg_kernel){.name = spec->node->op->name, .launch = launch, .state = m, .release = sg_free};
+        *out = (sg_kernel){
+            .name = spec->node->op->name, .launch = launch, .state = m, .release = sg_free, .replicates = true};
     else
         sg_fail(err, SG_E_MEMORY, "out of memory for %s", spec->node->op->name);
     return m;

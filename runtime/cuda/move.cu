@@ -6,14 +6,20 @@
 
 enum { AT_ONCE = 4 }; /* words that a thread has on their way */
 
-/* The blocks of one y work on one piece. */
-template <class T> __global__ void move_pieces(const __grid_constant__ sg_cuda_pieces all, char *out)
+/* The blocks of one y work on one piece of one replica. */
+__device__ static inline size_t replica_offset(const sg_cuda_pieces &all, size_t stride)
 {
-    const sg_cuda_piece &p = all.piece[blockIdx.y];
+    return blockIdx.y / all.count * stride;
+}
+
+template <class T> __global__ void move_pieces(const __grid_constant__ sg_cuda_pieces all, char *out, size_t stride)
+{
+    const sg_cuda_piece &p = all.piece[blockIdx.y % all.count];
+    size_t offset = replica_offset(all, stride);
     int64_t size = sizeof(T), run = p.run / size, count = p.outer * run;
     int64_t from_step = p.from_step / size, to_step = p.to_step / size;
-    const T *in = (const T *)p.in + p.from / size;
-    T *to = (T *)out + p.to / size;
+    const T *in = (const T *)(p.in + offset) + p.from / size;
+    T *to = (T *)(out + offset) + p.to / size;
     for (int64_t first = (int64_t)blockIdx.x * AT_ONCE * SG_BLOCK + threadIdx.x; first < count;
          first += AT_ONCE * sg_stride()) {
         T word[AT_ONCE] = {};
@@ -33,13 +39,14 @@ template <class T> __global__ void move_pieces(const __grid_constant__ sg_cuda_p
 }
 
 /* Pieces of long runs, a block of one z on a run: no divisions. */
-template <class T> __global__ void move_runs(const __grid_constant__ sg_cuda_pieces all, char *out)
+template <class T> __global__ void move_runs(const __grid_constant__ sg_cuda_pieces all, char *out, size_t stride)
 {
-    const sg_cuda_piece &p = all.piece[blockIdx.y];
+    const sg_cuda_piece &p = all.piece[blockIdx.y % all.count];
+    size_t offset = replica_offset(all, stride);
     int64_t size = sizeof(T), run = p.run / size;
     for (int64_t o = blockIdx.z; o < p.outer; o += gridDim.z) {
-        const T *in = (const T *)p.in + (p.from + o * p.from_step) / size;
-        T *to = (T *)out + (p.to + o * p.to_step) / size;
+        const T *in = (const T *)(p.in + offset) + (p.from + o * p.from_step) / size;
+        T *to = (T *)(out + offset) + (p.to + o * p.to_step) / size;
         for (int64_t first = (int64_t)blockIdx.x * AT_ONCE * SG_BLOCK + threadIdx.x; first < run;
              first += AT_ONCE * sg_stride()) {
             T word[AT_ONCE] = {};
@@ -55,9 +62,10 @@ template <class T> __global__ void move_runs(const __grid_constant__ sg_cuda_pie
     }
 }
 
-template <class T> static void move(const sg_cuda_pieces *all, char *out, cudaStream_t stream)
+template <class T> static void move(const sg_cuda_pieces *all, char *out, sg_cuda_where where)
 {
     const int64_t long_run = AT_ONCE * SG_BLOCK / 2, most_runs = 1 << 15;
+    unsigned rows = (unsigned)all->count * where.replicas;
     int64_t most = 0, longest = 0, outer = 0;
     for (int32_t i = 0; i < all->count; i++) {
         const sg_cuda_piece *p = &all->piece[i];
@@ -68,16 +76,16 @@ template <class T> static void move(const sg_cuda_pieces *all, char *out, cudaSt
     int64_t words = longest / (int64_t)sizeof(T);
     if (words >= long_run)
         SG_CUDA_LAUNCH(move_runs<T>,
-                       dim3(sg_blocks(words, AT_ONCE * SG_BLOCK), (unsigned)all->count,
+                       dim3(sg_blocks(words, AT_ONCE * SG_BLOCK), rows,
                             (unsigned)(outer < most_runs ? outer : most_runs)),
-                       SG_BLOCK, stream, *all, out);
+                       SG_BLOCK, where.stream, *all, out, where.stride);
     else
         SG_CUDA_LAUNCH(move_pieces<T>,
-                       dim3(sg_blocks(most / (int64_t)sizeof(T), AT_ONCE * SG_BLOCK), (unsigned)all->count), SG_BLOCK,
-                       stream, *all, out);
+                       dim3(sg_blocks(most / (int64_t)sizeof(T), AT_ONCE * SG_BLOCK), rows), SG_BLOCK,
+                       where.stream, *all, out, where.stride);
 }
 
-extern "C" void sg_cuda_move(const sg_cuda_pieces *all, void *out, cudaStream_t stream)
+extern "C" void sg_cuda_move(const sg_cuda_pieces *all, void *out, sg_cuda_where where)
 {
     uint64_t bits = (uint64_t)(uintptr_t)out;
     for (int32_t i = 0; i < all->count; i++) {
@@ -85,13 +93,13 @@ extern "C" void sg_cuda_move(const sg_cuda_pieces *all, void *out, cudaStream_t 
         bits |= (uint64_t)(uintptr_t)p->in | (uint64_t)(p->run | p->from | p->from_step | p->to | p->to_step);
     }
     if (bits % 16 == 0)
-        move<uint4>(all, (char *)out, stream);
+        move<uint4>(all, (char *)out, where);
     else if (bits % 4 == 0)
-        move<uint32_t>(all, (char *)out, stream);
+        move<uint32_t>(all, (char *)out, where);
     else if (bits % 2 == 0)
-        move<uint16_t>(all, (char *)out, stream);
+        move<uint16_t>(all, (char *)out, where);
     else
-        move<uint8_t>(all, (char *)out, stream);
+        move<uint8_t>(all, (char *)out, where);
 }
 
 /* ------------------------------------------------------------------------------------------------------ transpose */

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "runtime/cuda/replica_internal.h"
+
 /* `outer` runs of `run` bytes, from `in` or zeros if that is NULL. All numbers are bytes; none is empty. */
 typedef struct sg_cuda_piece {
     const char *in;
@@ -31,7 +33,7 @@ typedef struct sg_cuda_transpose {
 extern "C" {
 #endif
 
-void sg_cuda_move(const sg_cuda_pieces *pieces, void *out, cudaStream_t stream);
+void sg_cuda_move(const sg_cuda_pieces *pieces, void *out, sg_cuda_where where);
 /* Not for empty tensors. Elements of 16 bytes only if fast is the last axis. */
 void sg_cuda_permute(const sg_cuda_transpose *t, const void *x, void *y, cudaStream_t stream);
 

@@ -12,7 +12,7 @@
 
 extern const sg_op sg_op_matmul;
 
-enum { MOST_PARAMETERS = 512, CLUSTER_MOST = 8, GRID_MOST = 65535 };
+enum { MOST_PARAMETERS = 512, CLUSTER_MOST = 8, GRID_MOST = 65535, REPLICAS_MOST = 1024 };
 
 /* See product.cuh: wx x wy warps of 8 x 4 threads, each tm x tn elements. */
 typedef struct tile {
@@ -136,11 +136,11 @@ static char *text_of(const sg_matmul_problem *p, const tile *t, int32_t split, c
     int n =
         snprintf(text, size,
                  "constexpr int M = %lld, N = %lld, K = %lld, VA = %d, VB = %d, BM = %d, BN = %d, BK = %d, TM = %d, "
-                 "TN = %d, WX = %d, WY = %d, KG = %d, STAGES = %d, SPLIT = %d, CHUNK = %lld;\n"
+                 "TN = %d, WX = %d, WY = %d, KG = %d, STAGES = %d, SPLIT = %d, CHUNK = %lld, BATCH = %lld;\n"
                  "constexpr bool TA = %d, TB = %d;\n",
                  (long long)p->m, (long long)p->n, (long long)p->k, wide(p->a_transposed ? p->m : p->k),
                  wide(p->b_transposed ? p->k : p->n), t->bm, t->bn, t->bk, t->tm, t->tn, t->wx, t->wy, t->kg, t->stages,
-                 split, (long long)chunk_of(p->k, split), p->a_transposed, p->b_transposed);
+                 split, (long long)chunk_of(p->k, split), (long long)p->batch, p->a_transposed, p->b_transposed);
     n += put_start(text + n, size - (size_t)n, "A_AT", p, p->a_step);
     n += put_start(text + n, size - (size_t)n, "B_AT", p, p->b_step);
     snprintf(text + n, size - (size_t)n, "%s", chain);
@@ -160,7 +160,7 @@ static bool launch(const sg_launch *l, sg_error *err)
 {
     const product *p = l->state;
     void *parameter[MOST_PARAMETERS];
-    unsigned long long repeat = l->run.repeat;
+    unsigned long long repeat = l->run.repeat, stride = l->stride;
     int32_t n = 0;
     for (int32_t k = 0; k < 2; k++)
         parameter[n++] = (void *)(uintptr_t)&l->in[p->chain.factor[k]];
@@ -168,10 +168,12 @@ static bool launch(const sg_launch *l, sg_error *err)
         parameter[n++] = (void *)(uintptr_t)&l->in[p->chain.input[k]];
     for (int32_t j = 0; j < p->n_out; j++)
         parameter[n++] = (void *)(uintptr_t)&l->out[j];
-    parameter[n] = &repeat;
+    parameter[n++] = &repeat;
+    parameter[n] = &stride;
     cudaLaunchAttribute cluster = {.id = cudaLaunchAttributeClusterDimension,
                                    .val.clusterDim = {1, 1, (unsigned)p->split}};
-    cudaLaunchConfig_t config = {.gridDim = p->grid,
+    dim3 grid = {p->grid.x, p->grid.y, p->grid.z * (unsigned)l->replicas};
+    cudaLaunchConfig_t config = {.gridDim = grid,
                                  .blockDim = p->block,
                                  .dynamicSmemBytes = p->shared,
                                  .stream = l->stream,
@@ -231,7 +233,12 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
         release(p);
         return status;
     }
-    *out = (sg_kernel){.name = p->name, .launch = launch, .state = p, .release = release, .alias = p->chain.alias};
+    *out = (sg_kernel){.name = p->name,
+                       .launch = launch,
+                       .state = p,
+                       .release = release,
+                       .alias = p->chain.alias,
+                       .replicates = p->grid.z <= GRID_MOST / REPLICAS_MOST};
     return SG_OK;
 }
 

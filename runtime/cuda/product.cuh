@@ -23,7 +23,8 @@ extern __shared__ __align__(16) float product_memory[]; // stages, then partial 
 __device__ __forceinline__ unsigned shared_address(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }
 
 __device__ __forceinline__ int product_rank() { return blockIdx.z % SPLIT; }
-__device__ __forceinline__ int product_batch() { return blockIdx.z / SPLIT; }
+__device__ __forceinline__ int product_batch() { return blockIdx.z / SPLIT % BATCH; }
+__device__ __forceinline__ int product_replica() { return blockIdx.z / SPLIT / BATCH; }
 
 // What is outside becomes zero.
 template <int V> __device__ __forceinline__ void copy_async(float *to, const float *from, bool inside)

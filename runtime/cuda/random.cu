@@ -1,9 +1,12 @@
 /* random.cu - the state of random numbers: its step, and the addresses of draws (graph/random_internal.h). */
 #include "runtime/cuda/device.cuh"
 #include "runtime/cuda/index_internal.h"
+#include "runtime/cuda/replica.cuh"
 
-__global__ void rng_advance(const int32_t *rng, int32_t *out)
+__global__ void rng_advance(const int32_t *rng, int32_t *out, size_t stride)
 {
+    rng = sg_replica_of(rng, stride);
+    out = sg_replica_of(out, stride);
     uint64_t step = ((uint64_t)(uint32_t)rng[3] << 32 | (uint32_t)rng[2]) + 1;
     out[0] = rng[0];
     out[1] = rng[1];
@@ -11,9 +14,9 @@ __global__ void rng_advance(const int32_t *rng, int32_t *out)
     out[3] = (int32_t)(uint32_t)(step >> 32);
 }
 
-extern "C" void sg_cuda_rng_advance(const int32_t *rng, int32_t *out, cudaStream_t stream)
+extern "C" void sg_cuda_rng_advance(const int32_t *rng, int32_t *out, sg_cuda_where where)
 {
-    SG_CUDA_LAUNCH(rng_advance, 1, 1, stream, rng, out);
+    SG_CUDA_LAUNCH_EACH(rng_advance, 1, 1, where, rng, out);
 }
 
 /* As sg_mix64. */
@@ -27,8 +30,10 @@ __device__ static inline uint64_t mix(uint64_t x)
 }
 
 /* As sg_draw_make. */
-__global__ void draw_key(uint64_t stream, uint64_t repeat, const int32_t *rng, int32_t *out)
+__global__ void draw_key(uint64_t stream, uint64_t repeat, const int32_t *rng, int32_t *out, size_t stride)
 {
+    rng = sg_replica_of(rng, stride);
+    out = sg_replica_of(out, stride);
     uint64_t seed = (uint32_t)rng[0] | (uint64_t)(uint32_t)rng[1] << 32;
     uint64_t high = (uint32_t)rng[3] | (repeat >> 32) << 32;
     uint64_t key = mix(mix(mix(seed + 0x9e3779b97f4a7c15u) ^ stream) + high);
@@ -39,7 +44,7 @@ __global__ void draw_key(uint64_t stream, uint64_t repeat, const int32_t *rng, i
 }
 
 extern "C" void sg_cuda_draw_key(uint64_t stream_of_draw, uint64_t repeat, const int32_t *rng, int32_t *out,
-                                 cudaStream_t stream)
+                                 sg_cuda_where where)
 {
-    SG_CUDA_LAUNCH(draw_key, 1, 1, stream, stream_of_draw, repeat, rng, out);
+    SG_CUDA_LAUNCH_EACH(draw_key, 1, 1, where, stream_of_draw, repeat, rng, out);
 }

@@ -12,8 +12,8 @@ typedef struct sg_cuda_capture {
     int32_t n_nodes, node_capacity;
     int32_t *first;
     int32_t n_parts, part_capacity; /* n_parts counts the part under way too */
-    cudaGraphNode_t *on;            /* what the next part waits for */
-    int32_t on_capacity;
+    cudaGraphNode_t *on;            /* what the part under way waits for */
+    int32_t n_on, on_capacity;
 } capture;
 
 static void *with_room(void *array, int32_t n, int32_t *capacity, size_t element)
@@ -48,23 +48,33 @@ static cudaError_t set_stream_ends(cudaStream_t stream, cudaGraphNode_t *node, s
 #endif
 }
 
-/* Keep the last nodes of the part under way, if there is one. */
-static sg_status end_part(sg_device *d, sg_error *err)
+/* Keep the last nodes of what the part under way has enqueued. */
+static sg_status keep_ends(sg_device *d, sg_error *err)
 {
     capture *c = d->capture;
     const cudaGraphNode_t *ends;
     size_t n = 0;
-    if (c->n_parts > 0)
-        SG_TRY(sg_cuda_check(stream_ends(d->stream, &ends, &n), "recording", err));
+    SG_TRY(sg_cuda_check(stream_ends(d->stream, &ends, &n), "recording", err));
+    if (n == 0)
+        return SG_OK;
     cudaGraphNode_t *node = with_room(c->node, c->n_nodes + (int32_t)n, &c->node_capacity, sizeof *node);
-    int32_t *first = with_room(c->first, c->n_parts + 1, &c->part_capacity, sizeof *first);
-    c->node = node ? node : c->node;
-    c->first = first ? first : c->first;
-    if ((!node && n > 0) || !first)
+    if (!node)
         return out_of_memory(err);
-    if (n > 0)
-        memcpy(node + c->n_nodes, ends, n * sizeof *ends);
+    c->node = node;
+    memcpy(node + c->n_nodes, ends, n * sizeof *ends);
     c->n_nodes += (int32_t)n;
+    return SG_OK;
+}
+
+static sg_status end_part(sg_device *d, sg_error *err)
+{
+    capture *c = d->capture;
+    if (c->n_parts > 0)
+        SG_TRY(keep_ends(d, err));
+    int32_t *first = with_room(c->first, c->n_parts + 1, &c->part_capacity, sizeof *first);
+    if (!first)
+        return out_of_memory(err);
+    c->first = first;
     first[c->n_parts++] = c->n_nodes;
     return SG_OK;
 }
@@ -95,7 +105,17 @@ sg_status sg_cuda_part(sg_device *d, const int32_t *on, int32_t n, sg_error *err
     c->on = wider;
     for (int32_t i = 0; i < n; i++)
         count = add_ends(c, on[i], c->on, count);
+    c->n_on = count;
     return sg_cuda_check(set_stream_ends(d->stream, c->on, (size_t)count), "recording", err);
+}
+
+sg_status sg_cuda_beside(sg_device *d, sg_error *err)
+{
+    capture *c = d->capture;
+    if (!c)
+        return SG_OK;
+    SG_TRY(keep_ends(d, err));
+    return sg_cuda_check(set_stream_ends(d->stream, c->on, (size_t)c->n_on), "recording", err);
 }
 
 static sg_status capture_body(sg_device *d, sg_status (*body)(void *user, sg_error *err), void *user,

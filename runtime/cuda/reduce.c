@@ -85,7 +85,7 @@ static bool launch_rows(const sg_launch *l, sg_error *err)
     sg_cuda_softmax_rows rows = r->rows;
     rows.z = l->in[0];
     rows.out = l->out[0];
-    sg_cuda_softmax_run(&rows, l->stream);
+    sg_cuda_softmax_run(&rows, sg_cuda_where_of(l));
     return sg_cuda_launched(err);
 }
 
@@ -118,6 +118,7 @@ static bool find_rows(reduction *r, const sg_kernel_spec *spec, sg_kernel *out)
                                      .team = sg_cuda_softmax_team(x.size, bf16),
                                      .bf16 = bf16};
     out->launch = launch_rows;
+    out->replicates = true;
     return r->rows.team > 0;
 }
 

@@ -6,6 +6,7 @@
  * to 15 bytes behind it; elements beside the row are masked. */
 #include <float.h>
 
+#include "runtime/cuda/replica.cuh"
 #include "runtime/cuda/row.cuh"
 #include "runtime/cuda/softmax_internal.h"
 
@@ -236,8 +237,14 @@ __device__ static inline void gradient_row(const sg_cuda_softmax_rows &s, const 
 
 enum { PLAIN, LOSS, GRADIENT };
 
-template <class C, int WHAT> __global__ void __launch_bounds__(C::BLOCK, 1) softmax_rows(sg_cuda_softmax_rows s)
+template <class C, int WHAT> __global__ void __launch_bounds__(C::BLOCK, 1) softmax_rows(sg_cuda_softmax_rows s, size_t stride)
 {
+    s.z = sg_replica_of((const char *)s.z, stride);
+    s.t = sg_replica_of((const char *)s.t, stride);
+    s.g = sg_replica_of((const char *)s.g, stride);
+    s.tg = sg_replica_of((const char *)s.tg, stride);
+    s.target = sg_replica_of(s.target, stride);
+    s.out = sg_replica_of((char *)s.out, stride);
     __shared__ float room[C::BLOCK / SG_WARP * 2];
     sg_team team = sg_team_of((int)C::BLOCK == (int)LARGE_BLOCK ? (int)LARGE_BLOCK : s.team);
     int teams = C::BLOCK / team.size, own = threadIdx.x / team.size;
@@ -254,37 +261,37 @@ template <class C, int WHAT> __global__ void __launch_bounds__(C::BLOCK, 1) soft
     }
 }
 
-template <class C> static void run_cut(const sg_cuda_softmax_rows *s, cudaStream_t stream)
+template <class C> static void run_cut(const sg_cuda_softmax_rows *s, sg_cuda_where where)
 {
     unsigned blocks = sg_blocks(s->rows, C::BLOCK / s->team);
     if (s->kind <= SG_CUDA_ROW_LOGSUMEXP)
-        SG_CUDA_LAUNCH((softmax_rows<C, PLAIN>), blocks, C::BLOCK, stream, *s);
+        SG_CUDA_LAUNCH_EACH((softmax_rows<C, PLAIN>), blocks, C::BLOCK, where, *s);
     else if (s->kind == SG_CUDA_CROSS_ENTROPY || s->kind == SG_CUDA_CROSS_ENTROPY_JVP)
-        SG_CUDA_LAUNCH((softmax_rows<C, LOSS>), blocks, C::BLOCK, stream, *s);
+        SG_CUDA_LAUNCH_EACH((softmax_rows<C, LOSS>), blocks, C::BLOCK, where, *s);
     else
-        SG_CUDA_LAUNCH((softmax_rows<C, GRADIENT>), blocks, C::BLOCK, stream, *s);
+        SG_CUDA_LAUNCH_EACH((softmax_rows<C, GRADIENT>), blocks, C::BLOCK, where, *s);
 }
 
 /* Elements that the pieces of a row of n may reach over. */
 static int64_t reach_of(int64_t n, int64_t vec) { return n % vec == 0 ? n : n + vec - 1; }
 
-template <class T> static void run(const sg_cuda_softmax_rows *s, cudaStream_t stream)
+template <class T> static void run(const sg_cuda_softmax_rows *s, sg_cuda_where where)
 {
     enum { VEC = sg_wide<T>::VEC };
     if (s->team == LARGE_BLOCK)
-        run_cut<long_rows<T>>(s, stream);
+        run_cut<long_rows<T>>(s, where);
     else if (reach_of(s->n, VEC) > (int64_t)s->team * VEC)
-        run_cut<middle_rows<T>>(s, stream);
+        run_cut<middle_rows<T>>(s, where);
     else
-        run_cut<short_rows<T>>(s, stream);
+        run_cut<short_rows<T>>(s, where);
 }
 
-extern "C" void sg_cuda_softmax_run(const sg_cuda_softmax_rows *s, cudaStream_t stream)
+extern "C" void sg_cuda_softmax_run(const sg_cuda_softmax_rows *s, sg_cuda_where where)
 {
     if (s->bf16)
-        run<sg_bf16>(s, stream);
+        run<sg_bf16>(s, where);
     else
-        run<float>(s, stream);
+        run<float>(s, where);
 }
 
 /* Lanes for a row that fits into a warp's registers, else a block. A row may begin inside a piece. */

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "runtime/cuda/fault_internal.h"
+#include "runtime/cuda/replica_internal.h"
 
 typedef enum sg_cuda_softmax_kind {
     SG_CUDA_SOFTMAX,
@@ -39,7 +40,7 @@ extern "C" {
 
 /* The team for rows of n elements, 0 if there are too many. */
 int32_t sg_cuda_softmax_team(int64_t n, bool bf16);
-void sg_cuda_softmax_run(const sg_cuda_softmax_rows *s, cudaStream_t stream);
+void sg_cuda_softmax_run(const sg_cuda_softmax_rows *s, sg_cuda_where where);
 
 #ifdef __cplusplus
 }

@@ -131,7 +131,7 @@ static bool launch(const sg_launch *l, sg_error *err)
     const void *in = l->in[0];
     for (int32_t i = 0; i < s->n_passes; i++) {
         void *out = i == s->n_passes - 1 ? l->out[0] : (char *)l->workspace + (size_t)(i & 1) * s->half;
-        sg_cuda_sum(&s->pass[i], in, out, l->stream);
+        sg_cuda_sum(&s->pass[i], in, out, sg_cuda_where_of(l));
         in = out;
     }
     return sg_cuda_launched(err);
@@ -189,6 +189,7 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     for (int32_t i = 0; i < p.count; i++)
         add_passes(s, &p.step[i], bf16);
     out->launch = s->n_passes == 0 ? launch_copy : launch;
+    out->replicates = s->n_passes > 0;
     if (s->n_passes > 0)
         s->pass[s->n_passes - 1].out_bf16 = bf16;
     s->half = intermediate_bytes(s);

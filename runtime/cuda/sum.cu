@@ -1,5 +1,6 @@
 /* sum.cu - sums over the middle axis of x [outer, size, inner], in the forms of sum_internal.h: reads of 16 bytes where rows are whole
  * numbers of those, several of them in flight before the first is added. */
+#include "runtime/cuda/replica.cuh"
 #include "runtime/cuda/row.cuh"
 #include "runtime/cuda/sum_internal.h"
 
@@ -46,8 +47,10 @@ __device__ static inline int64_t begin_of(const sg_cuda_sum_pass &p, int64_t o, 
     return (o * p.size + c * p.chunk) * p.inner;
 }
 
-template <class I, class O, int V> __global__ void __launch_bounds__(SG_BLOCK) sum_thread(sg_cuda_sum_pass p, const I *x, O *y)
+template <class I, class O, int V> __global__ void __launch_bounds__(SG_BLOCK) sum_thread(sg_cuda_sum_pass p, const I *x, O *y, size_t stride)
 {
+    x = sg_replica_of(x, stride);
+    y = sg_replica_of(y, stride);
     int64_t across = p.inner / V, count = p.outer * p.chunks * across;
     for (int64_t t = sg_first(); t < count; t += sg_stride()) {
         int64_t slab, o, column = sg_divide(t, across, &slab) * V, c = sg_divide(slab, p.chunks, &o);
@@ -58,8 +61,10 @@ template <class I, class O, int V> __global__ void __launch_bounds__(SG_BLOCK) s
 }
 
 /* inner is 1: a team of `lanes` threads, or a block, adds up a chunk of a row. */
-template <class I, class O, int V> __global__ void __launch_bounds__(SG_BLOCK) sum_row(sg_cuda_sum_pass p, const I *x, O *y)
+template <class I, class O, int V> __global__ void __launch_bounds__(SG_BLOCK) sum_row(sg_cuda_sum_pass p, const I *x, O *y, size_t stride)
 {
+    x = sg_replica_of(x, stride);
+    y = sg_replica_of(y, stride);
     __shared__ float room[SG_WARPS];
     sg_team team = sg_team_of(p.lanes);
     int teams = SG_BLOCK / team.size, own = threadIdx.x / team.size;
@@ -83,8 +88,10 @@ template <class I, class O, int V> __global__ void __launch_bounds__(SG_BLOCK) s
 /* Threads [y][x] of a block: x is a piece of the row, y takes every p.rows-th row. Then the upper half of the rows of threads is added
  * to the lower until few are left, which one adds up. */
 template <class I, class O, int V>
-__global__ void __launch_bounds__(SG_CUDA_SUM_THREADS(V), V > 1 ? 4 : 2) sum_columns(sg_cuda_sum_pass p, const I *x, O *y)
+__global__ void __launch_bounds__(SG_CUDA_SUM_THREADS(V), V > 1 ? 4 : 2) sum_columns(sg_cuda_sum_pass p, const I *x, O *y, size_t stride)
 {
+    x = sg_replica_of(x, stride);
+    y = sg_replica_of(y, stride);
     __shared__ float room[V][SG_CUDA_SUM_THREADS(V)];
     int me = threadIdx.x, lane = me % p.lanes, row = me / p.lanes;
     int64_t pieces = p.inner / V, across = (pieces + p.lanes - 1) / p.lanes, tiles = p.outer * p.chunks * across;
@@ -121,36 +128,36 @@ __global__ void __launch_bounds__(SG_CUDA_SUM_THREADS(V), V > 1 ? 4 : 2) sum_col
 }
 
 template <class I, class O, int V>
-static void run_form(const sg_cuda_sum_pass *p, const void *in, void *out, cudaStream_t stream)
+static void run_form(const sg_cuda_sum_pass *p, const void *in, void *out, sg_cuda_where where)
 {
     const I *x = (const I *)in;
     O *y = (O *)out;
     int64_t rows = p->outer * p->chunks, pieces = p->inner / V, across = (pieces + p->lanes - 1) / p->lanes;
     if (p->form == SG_CUDA_SUM_THREAD)
-        SG_CUDA_LAUNCH((sum_thread<I, O, V>), sg_blocks(rows * pieces, SG_BLOCK), SG_BLOCK, stream, *p, x, y);
+        SG_CUDA_LAUNCH_EACH((sum_thread<I, O, V>), sg_blocks(rows * pieces, SG_BLOCK), SG_BLOCK, where, *p, x, y);
     else if (p->form == SG_CUDA_SUM_ROW)
-        SG_CUDA_LAUNCH((sum_row<I, O, V>), sg_blocks(rows, SG_BLOCK / p->lanes), SG_BLOCK, stream, *p, x, y);
+        SG_CUDA_LAUNCH_EACH((sum_row<I, O, V>), sg_blocks(rows, SG_BLOCK / p->lanes), SG_BLOCK, where, *p, x, y);
     else
-        SG_CUDA_LAUNCH((sum_columns<I, O, V>), sg_blocks(rows * across, 1), p->lanes * p->rows, stream, *p, x, y);
+        SG_CUDA_LAUNCH_EACH((sum_columns<I, O, V>), sg_blocks(rows * across, 1), p->lanes * p->rows, where, *p, x, y);
 }
 
 template <class I, class O>
-static void run(const sg_cuda_sum_pass *p, const void *in, void *out, cudaStream_t stream)
+static void run(const sg_cuda_sum_pass *p, const void *in, void *out, sg_cuda_where where)
 {
     if (p->vector > 1)
-        run_form<I, O, sg_wide<I>::VEC>(p, in, out, stream);
+        run_form<I, O, sg_wide<I>::VEC>(p, in, out, where);
     else
-        run_form<I, O, 1>(p, in, out, stream);
+        run_form<I, O, 1>(p, in, out, where);
 }
 
-extern "C" void sg_cuda_sum(const sg_cuda_sum_pass *p, const void *in, void *out, cudaStream_t stream)
+extern "C" void sg_cuda_sum(const sg_cuda_sum_pass *p, const void *in, void *out, sg_cuda_where where)
 {
     if (p->in_bf16 && p->out_bf16)
-        run<sg_bf16, sg_bf16>(p, in, out, stream);
+        run<sg_bf16, sg_bf16>(p, in, out, where);
     else if (p->in_bf16)
-        run<sg_bf16, float>(p, in, out, stream);
+        run<sg_bf16, float>(p, in, out, where);
     else if (p->out_bf16)
-        run<float, sg_bf16>(p, in, out, stream);
+        run<float, sg_bf16>(p, in, out, where);
     else
-        run<float, float>(p, in, out, stream);
+        run<float, float>(p, in, out, where);
 }

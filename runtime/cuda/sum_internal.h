@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "runtime/cuda/replica_internal.h"
+
 /* Who makes one piece of the result: a thread; a team of `lanes` threads (inner is 1); or a column of threads in a block whose
  * rows of `lanes` threads read neighbouring pieces. */
 typedef enum sg_cuda_sum_form { SG_CUDA_SUM_THREAD, SG_CUDA_SUM_ROW, SG_CUDA_SUM_COLUMNS } sg_cuda_sum_form;
@@ -28,7 +30,7 @@ typedef struct sg_cuda_sum_pass {
 extern "C" {
 #endif
 
-void sg_cuda_sum(const sg_cuda_sum_pass *pass, const void *x, void *y, cudaStream_t stream);
+void sg_cuda_sum(const sg_cuda_sum_pass *pass, const void *x, void *y, sg_cuda_where where);
 
 #ifdef __cplusplus
 }

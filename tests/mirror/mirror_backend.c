@@ -9,19 +9,22 @@
 #include "runtime/plan_internal.h"
 #include "tests/mirror/mirror_backend.h"
 
-enum { SPACE = 1 << 28 };
+/* A replica's memory is a space of its own. Every other kernel does all replicas in one launch. */
+enum { SPACE = 1 << 28, MOST_REPLICAS = 16 };
 
 __attribute__((visibility("default"))) mirror_counts mirror_count;
 
 static char *space;
 static size_t taken;
-static int32_t sessions;
+static int32_t sessions, spaces, kernels;
 
-static void wall(bool open) { mprotect(space, SPACE, open ? PROT_READ | PROT_WRITE : PROT_NONE); }
+static size_t whole(void) { return (size_t)SPACE * (size_t)spaces; }
+
+static void wall(bool open) { mprotect(space, whole(), open ? PROT_READ | PROT_WRITE : PROT_NONE); }
 
 static void must_be_inside(const void *p, const char *what)
 {
-    if ((const char *)p >= space && (const char *)p < space + SPACE)
+    if ((const char *)p >= space && (const char *)p < space + whole())
         return;
     fprintf(stderr, "mirror backend: %s gives memory of the host to the device\n", what);
     abort();
@@ -35,13 +38,35 @@ typedef struct kernel {
     int32_t n_in, n_out;
 } kernel;
 
+static bool launch_replica(kernel *k, const sg_launch *l, size_t offset, sg_error *err)
+{
+    const void **in = sg_calloc(k->n_in + 1, sizeof *in);
+    void **out = sg_calloc(k->n_out + 1, sizeof *out);
+    bool good = in && out;
+    for (int32_t i = 0; good && i < k->n_in; i++)
+        in[i] = l->in[i] ? (const char *)l->in[i] + offset : NULL;
+    for (int32_t i = 0; good && i < k->n_out; i++)
+        out[i] = (char *)l->out[i] + offset;
+    sg_launch inner = {.in = in,
+                       .out = out,
+                       .workspace = l->workspace ? (char *)l->workspace + offset : NULL,
+                       .state = k->inner.state,
+                       .run = l->run,
+                       .threads = l->threads,
+                       .replicas = 1};
+    good = good && k->inner.launch(&inner, err);
+    sg_free(in);
+    sg_free(out);
+    return good;
+}
+
 static bool launch_now(kernel *k, const sg_launch *l, sg_error *err)
 {
-    sg_launch inner = *l;
-    inner.state = k->inner.state;
+    bool good = true;
     mirror_count.launches++;
     wall(true);
-    bool good = k->inner.launch(&inner, err);
+    for (int32_t r = 0; good && r < l->replicas; r++)
+        good = launch_replica(k, l, (size_t)r * l->stride, err);
     wall(false);
     return good;
 }
@@ -55,6 +80,7 @@ typedef struct work {
     void *to;
     const void *from;
     size_t bytes;
+    int32_t replicas;
 } work;
 
 typedef struct part {
@@ -104,6 +130,13 @@ static sg_status begin_part(sg_device *device, const int32_t *on, int32_t n, sg_
     return SG_OK;
 }
 
+/* Launches of one part happen in order here. */
+static sg_status beside(sg_device *device, sg_error *err)
+{
+    (void)device, (void)err;
+    return SG_OK;
+}
+
 /* ---- work put off */
 
 typedef struct task {
@@ -126,7 +159,8 @@ static void do_work(const work *w, sg_error *err)
         return;
     }
     wall(true);
-    memmove(w->to, w->from, w->bytes);
+    for (size_t r = 0; r == 0 || r < (size_t)w->replicas; r++)
+        memmove((char *)w->to + r * SPACE, (const char *)w->from + r * SPACE, w->bytes);
     wall(false);
 }
 
@@ -230,6 +264,7 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     k->n_in = spec->n_in;
     k->n_out = spec->n_out;
     *out = k->inner;
+    out->replicates = kernels++ % 2 == 0;
     out->launch = launch;
     out->state = k;
     out->release = release_kernel;
@@ -243,10 +278,14 @@ static sg_status open_device(const sg_device_options *options, sg_device **out, 
     if (strcmp(options->spec, "cuda") != 0)
         return sg_fail(err, SG_E_DEVICE, "no device %s: this machine has cuda:0", options->spec);
     if (!space) {
-        space = mmap(NULL, SPACE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        space =
+            mmap(NULL, (size_t)SPACE * MOST_REPLICAS, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (space == MAP_FAILED)
             return sg_fail(err, SG_E_MEMORY, "out of memory");
     }
+    if (options->replicas > MOST_REPLICAS)
+        return sg_fail(err, SG_E_DEVICE, "too many replicas");
+    spaces = options->replicas > spaces ? options->replicas : spaces;
     sessions++;
     const sg_device_options cpu = {.spec = "cpu", .threads = options->threads, .tf32 = options->tf32};
     return sg_backend_cpu()->open(&cpu, out, err);
@@ -257,6 +296,7 @@ static void close_device(sg_device *device)
     drain(queue_end);
     if (--sessions == 0) {
         taken = 0;
+        spaces = 0;
         sg_free(queue);
         queue = NULL;
         queue_capacity = 0;
@@ -270,17 +310,29 @@ static const char *describe(const sg_device *device)
     return "mirror";
 }
 
+static size_t room(void)
+{
+    size_t has = mirror_count.limit ? mirror_count.limit : SPACE;
+    return has > taken ? has - taken : 0;
+}
+
 static size_t available(sg_device *device)
 {
     (void)device;
-    size_t has = mirror_count.limit ? mirror_count.limit : SPACE;
-    return has > taken ? has - taken : 0;
+    return room() * (size_t)spaces;
+}
+
+static size_t stride(sg_device *device)
+{
+    (void)device;
+    return SPACE;
 }
 
 static void *allocate(sg_device *device, size_t bytes)
 {
     bytes = (bytes + SG_ALIGN) / SG_ALIGN * SG_ALIGN;
-    if (bytes > available(device) || !may_allocate())
+    (void)device;
+    if (bytes > room() || !may_allocate())
         return NULL;
     taken += bytes;
     return space + taken - bytes;
@@ -330,12 +382,13 @@ static sg_status download(sg_device *device, void *to, const void *from, size_t 
     return transfer(to, from, bytes, err);
 }
 
-static sg_status copy(sg_device *device, void *to, const void *from, size_t bytes, sg_error *err)
+static sg_status copy(sg_device *device, void *to, const void *from, size_t bytes, int32_t replicas, sg_error *err)
 {
     (void)device;
     must_be_inside(to, "copy");
     must_be_inside(from, "copy");
-    return record_work((work){.to = to, .from = from, .bytes = bytes}) ? SG_OK : transfer(to, from, bytes, err);
+    work w = {.to = to, .from = from, .bytes = bytes, .replicas = replicas};
+    return record_work(w) ? SG_OK : enqueue((task){.kind = TASK_WORK, .work = w}, err);
 }
 
 static sg_status fill(sg_device *device, void *to, int byte, size_t bytes, sg_error *err)
@@ -500,9 +553,11 @@ static const sg_apart apart = {
     .free_mark = free_mark,
     .wait = wait_all,
     .available = available,
+    .stride = stride,
     .stream = stream,
     .record = record,
     .part = begin_part,
+    .beside = beside,
     .replay = replay,
     .forget = forget,
 };

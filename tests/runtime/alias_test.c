@@ -75,7 +75,8 @@ static void launch(chain *c, bool over)
         in[k] = c->operand[k];
     for (int32_t j = 0; j < c->node->n_out; j++)
         out[j] = over && c->kernel.alias[j] >= 0 ? c->operand[c->kernel.alias[j]] : c->out[j];
-    sg_launch l = {.in = in, .out = out, .workspace = c->workspace, .state = c->kernel.state, .threads = 2};
+    sg_launch l = {
+        .in = in, .out = out, .workspace = c->workspace, .state = c->kernel.state, .threads = 2, .replicas = 1};
     assert_true(c->kernel.launch(&l, &err));
 }
 

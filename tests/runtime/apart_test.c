@@ -224,12 +224,12 @@ static void test_posts(void **state)
     float loss[2][TURNS];
     sg_error err = {0};
     const void *at;
-    assert_int_equal(sg_plan_posted(a.plan, 0, "loss", &at, &err), SG_E_ARGUMENT);
+    assert_int_equal(sg_plan_posted(a.plan, 0, 0, "loss", &at, &err), SG_E_ARGUMENT);
     assert_int_equal(sg_plan_post(a.plan, SG_POSTS, &err), SG_E_ARGUMENT);
     for (int side = 0; side < 2; side++)
         for (int turn = 0; turn < TURNS + AHEAD; turn++) {
             if (turn >= AHEAD) {
-                good(sg_plan_posted(both[side]->plan, (turn - AHEAD) % SG_POSTS, "loss", &at, &err), &err);
+                good(sg_plan_posted(both[side]->plan, (turn - AHEAD) % SG_POSTS, 0, "loss", &at, &err), &err);
                 loss[side][turn - AHEAD] = *(const float *)at;
             }
             feed(both[side], turn);
@@ -237,12 +237,110 @@ static void test_posts(void **state)
             good(sg_plan_post(both[side]->plan, turn % SG_POSTS, &err), &err);
         }
     assert_memory_equal(loss[0], loss[1], sizeof loss[0]);
-    assert_int_equal(sg_plan_posted(a.plan, 0, "e", &at, &err), SG_OK);
-    assert_int_equal(sg_plan_posted(a.plan, 0, "no such result", &at, &err), SG_E_NAME);
+    assert_int_equal(sg_plan_posted(a.plan, 0, 0, "e", &at, &err), SG_OK);
+    assert_int_equal(sg_plan_posted(a.plan, 0, 0, "no such result", &at, &err), SG_E_NAME);
     same_results(&a, &b);
     same_stores(a.store, b.store);
     close_step(&a, true);
     close_step(&b, true);
+}
+
+/* ---- replicas: several stores in one session, here and alone */
+
+enum { REPLICAS = 5, REPLICA_TURNS = 6 };
+
+static sg_store *store_of(uint64_t seed)
+{
+    sg_store *store = sg_store_new(SG_F32);
+    step s = {.store = store};
+    build(&s);
+    sg_store_initialise(store, seed);
+    sg_rng_seed(store, seed, 0);
+    sg_graph_free(s.graph);
+    return store;
+}
+
+/* The losses of REPLICA_TURNS runs, the stores, which are numbers `first` and on, being changed in between. */
+static void run_stores(const char *backend, sg_store **store, int32_t first, int32_t n, sg_session_options options,
+                       double *loss)
+{
+    step s = {.store = store[0]};
+    sg_error err = {0};
+    build(&s);
+    options.size = sizeof options;
+    options.backend = backend;
+    options.threads = 1;
+    options.replicas = n;
+    options.more = store + 1;
+    good(sg_session_new(&s.session, store[0], &options, &err), &err);
+    good(sg_plan_new(&s.plan, s.session, s.graph, &err), &err);
+    for (int turn = 0; turn < REPLICA_TURNS; turn++) {
+        feed(&s, turn);
+        run(&s);
+        good(sg_plan_post(s.plan, turn % SG_POSTS, &err), &err);
+        for (int32_t r = 0; r < n; r++) {
+            const void *at;
+            good(sg_plan_posted(s.plan, turn % SG_POSTS, r, "loss", &at, &err), &err);
+            loss[r * REPLICA_TURNS + turn] = *(const float *)at;
+            double w[COLUMNS * 2];
+            if (turn == 3) {
+                good(sg_store_get(store[r], "w", w, COLUMNS * 2, &err), &err);
+                w[(first + r) % 3] *= 2;
+                good(sg_store_set(store[r], "w", w, COLUMNS * 2, &err), &err);
+            }
+        }
+        const void *at;
+        assert_int_equal(sg_plan_posted(s.plan, turn % SG_POSTS, n, "loss", &at, &err), SG_E_ARGUMENT);
+    }
+    close_step(&s, false);
+}
+
+static void test_replicas(void **state)
+{
+    (void)state;
+    const sg_session_options ways[] = {{0}, {.no_fusion = true}, {.poison = true}, {.audit = true}, {.profile = true}};
+    static const char *const backends[] = {"cuda", "cpu"};
+    for (size_t way = 0; way < 2 * sizeof ways / sizeof *ways; way++) {
+        const sg_session_options *how = &ways[way / 2];
+        sg_store *beside[REPLICAS], *alone[REPLICAS];
+        double a[REPLICAS * REPLICA_TURNS], b[REPLICAS * REPLICA_TURNS];
+        for (int32_t r = 0; r < REPLICAS; r++) {
+            beside[r] = store_of(20 + (uint64_t)r);
+            alone[r] = store_of(20 + (uint64_t)r);
+        }
+        run_stores(backends[way % 2], beside, 0, REPLICAS, *how, a);
+        for (int32_t r = 0; r < REPLICAS; r++)
+            run_stores("cpu", &alone[r], r, 1, *how, b + r * REPLICA_TURNS);
+        assert_memory_equal(a, b, sizeof a);
+        for (int32_t r = 0; r < REPLICAS; r++) {
+            same_stores(beside[r], alone[r]);
+            sg_store_free(beside[r]);
+            sg_store_free(alone[r]);
+        }
+    }
+}
+
+static void test_replicas_that_do_not_fit(void **state)
+{
+    (void)state;
+    sg_store *a = store_of(1), *other = sg_store_new(SG_F32), *wide = sg_store_new(SG_F64);
+    step s = {.store = a};
+    sg_error err = {0};
+    build(&s);
+    sg_session_options options = {.size = sizeof options, .backend = "cuda", .threads = 1, .replicas = 2};
+    assert_int_equal(sg_session_new(&s.session, a, &options, &err), SG_E_ARGUMENT);
+    options.more = &wide;
+    assert_int_equal(sg_session_new(&s.session, a, &options, &err), SG_E_ARGUMENT);
+    options.replicas = -1;
+    assert_int_equal(sg_session_new(&s.session, a, &options, &err), SG_E_ARGUMENT);
+    options.replicas = 2;
+    options.more = &other;
+    good(sg_session_new(&s.session, a, &options, &err), &err);
+    assert_int_equal(sg_plan_new(&s.plan, s.session, s.graph, &err), SG_E_ARGUMENT);
+    assert_non_null(strstr(err.text, "differ in entry"));
+    close_step(&s, true);
+    sg_store_free(other);
+    sg_store_free(wide);
 }
 
 /* What is not written again stays, although inputs have two copies in turn. */
@@ -372,10 +470,11 @@ static void test_out_of_memory(void **state)
 /* Everything a plan does, up to the first failure; nothing is left behind. */
 static sg_status whole_life(sg_error *err)
 {
-    sg_store *store = sg_store_new(SG_F32);
+    sg_store *store = sg_store_new(SG_F32), *other = store_of(4);
     step s = {.store = store};
     double w[COLUMNS * 2];
-    sg_session_options options = {.size = sizeof options, .backend = "cuda", .threads = 1};
+    sg_session_options options = {
+        .size = sizeof options, .backend = "cuda", .threads = 1, .replicas = 2, .more = &other};
     build(&s);
     sg_store_initialise(s.store, 3);
     sg_status status = sg_session_new(&s.session, s.store, &options, err);
@@ -393,6 +492,7 @@ static sg_status whole_life(sg_error *err)
     sg_session_free(s.session);
     sg_graph_free(s.graph);
     sg_store_free(store);
+    sg_store_free(other);
     return status;
 }
 
@@ -531,6 +631,8 @@ int main(void)
         cmocka_unit_test(test_recorded_order),
         cmocka_unit_test(test_posts),
         cmocka_unit_test(test_inputs_stay),
+        cmocka_unit_test(test_replicas),
+        cmocka_unit_test(test_replicas_that_do_not_fit),
         cmocka_unit_test(test_steady_state),
         cmocka_unit_test(test_store_travels_when_asked),
         cmocka_unit_test(test_shared_store),

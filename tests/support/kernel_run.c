@@ -140,7 +140,8 @@ static bool launch(run *r, int32_t threads, sg_error *err)
                       .out = r->out,
                       .workspace = workspace,
                       .state = kernel.state,
-                      .threads = threads};
+                      .threads = threads,
+                      .replicas = 1};
     bool ok = kernel.launch(&args, err);
     if (kernel.release)
         kernel.release(kernel.state);

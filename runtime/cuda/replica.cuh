@@ -1,0 +1,27 @@
+/* replica.cuh - kernels that do several replicas in one launch: the z axis of the grid counts them, and what a pointer stands for is
+ * `stride` bytes further in each. */
+#ifndef SG_CUDA_REPLICA_CUH
+#define SG_CUDA_REPLICA_CUH
+
+#include "runtime/cuda/replica_internal.h"
+
+static inline dim3 sg_replica_grid(dim3 blocks, const sg_cuda_where &where)
+{
+    return dim3(blocks.x, blocks.y, where.replicas);
+}
+
+/* The kernel's last parameter is the stride. */
+#define SG_CUDA_LAUNCH_EACH(kernel, blocks, threads, where, ...)                                                       \
+    kernel<<<sg_replica_grid(blocks, where), threads, 0, (where).stream>>>(__VA_ARGS__, (where).stride)
+
+template <typename T> __device__ T *sg_replica_of(T *p, size_t stride)
+{
+    return p ? (T *)((char *)p + blockIdx.z * stride) : p;
+}
+
+template <typename T> __device__ const T *sg_replica_of(const T *p, size_t stride)
+{
+    return p ? (const T *)((const char *)p + blockIdx.z * stride) : p;
+}
+
+#endif
