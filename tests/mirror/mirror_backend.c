@@ -40,8 +40,8 @@ typedef struct kernel {
 
 static bool launch_replica(kernel *k, const sg_launch *l, size_t offset, sg_error *err)
 {
-    const void **in = sg_calloc(k->n_in + 1, sizeof *in);
-    void **out = sg_calloc(k->n_out + 1, sizeof *out);
+    const void **in = calloc((size_t)k->n_in + 1, sizeof *in);
+    void **out = calloc((size_t)k->n_out + 1, sizeof *out);
     bool good = in && out;
     for (int32_t i = 0; good && i < k->n_in; i++)
         in[i] = l->in[i] ? (const char *)l->in[i] + offset : NULL;
@@ -55,8 +55,8 @@ static bool launch_replica(kernel *k, const sg_launch *l, size_t offset, sg_erro
                        .threads = l->threads,
                        .replicas = 1};
     good = good && k->inner.launch(&inner, err);
-    sg_free(in);
-    sg_free(out);
+    free(in);
+    free(out);
     return good;
 }
 
