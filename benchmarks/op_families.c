@@ -57,6 +57,30 @@ static sg_value build_layer_norm(sg_op_bench *b)
     return sg_layer_norm(x, gamma, vector(b, "beta", b->d[1]), 1e-5);
 }
 
+static sg_value build_rms_norm(sg_op_bench *b)
+{
+    sg_value x = rows(b);
+    return sg_rms_norm(x, vector(b, "gamma", b->d[1]), 1e-5);
+}
+
+/* images x channels x height x width, in 32 groups or as many as there are channels */
+static sg_value images(sg_op_bench *b) { return operand(b, "x", SG_SHAPE(b->d[0], b->d[1], b->d[2], b->d[3])); }
+
+static sg_value build_group_norm(sg_op_bench *b)
+{
+    sg_value x = images(b), gamma = vector(b, "gamma", b->d[1]);
+    int64_t groups = b->d[1] % 32 == 0 ? 32 : b->d[1];
+    return sg_group_norm(x, groups, gamma, vector(b, "beta", b->d[1]), 1e-5);
+}
+
+static sg_value build_batch_norm(sg_op_bench *b)
+{
+    sg_value x = images(b), gamma = vector(b, "gamma", b->d[1]), beta = vector(b, "beta", b->d[1]);
+    sg_value mean = sg_input(b->graph, "mean", b->dtype, SG_SHAPE(b->d[1]));
+    return sg_batch_norm(x, gamma, beta, mean, sg_input(b->graph, "variance", b->dtype, SG_SHAPE(b->d[1])), 0.1, 1e-5)
+        .y;
+}
+
 /* The target is label 0 of each row. */
 static sg_value build_cross_entropy(sg_op_bench *b)
 {
@@ -207,6 +231,9 @@ const sg_op_family sg_op_families[] = {FAMILY(matmul, 3, 4, 0),
                                        FAMILY(add, 2, 2, 0),
                                        FAMILY(softmax, 2, 2, 0),
                                        FAMILY(layer_norm, 2, 2, 0),
+                                       FAMILY(rms_norm, 2, 2, 0),
+                                       FAMILY(group_norm, 4, 4, SG_OP_BY_NAME),
+                                       FAMILY(batch_norm, 4, 4, SG_OP_BY_NAME),
                                        FAMILY(cross_entropy, 2, 2, 0),
                                        FAMILY(bce, 2, 2, 0),
                                        FAMILY(sum_rows, 2, 2, 0),

@@ -3,14 +3,17 @@
 #
 #   sh cmake/sanitize_cuda.sh [BUILD [TOOL...]]    BUILD holds tests/test_runtime_cuda; TOOL: memcheck racecheck initcheck synccheck
 #
-# SG_SHARD=i/n chooses the part (each n-th test from the i-th). What a tool says lands in BUILD/sanitize/TOOL.txt. Skipped,
-# with the reason and exit code 77, where there is no GPU or no compute-sanitizer.
+# The part is of kernels that share memory among threads. TESTS names another one, patterns with | between them, and SG_SHARD=i/n
+# takes each n-th test from the i-th. What a tool says lands in BUILD/sanitize/TOOL.txt. Skipped, with the reason and exit code 77,
+# where there is no GPU or no compute-sanitizer.
 set -u
 build=${1:-build}
 [ $# -gt 0 ] && shift
 [ $# -gt 0 ] || set -- memcheck racecheck initcheck synccheck
 program=$build/tests/test_runtime_cuda
-export SG_SHARD="${SG_SHARD:-3/97}"
+tests="*second order: attention*heads inside|*second order: attention*all options|*second order: layer_norm*plain"
+tests="$tests|*second order: rms_norm*one|*second order: batch_norm*large, images|cuda values: matmul*"
+tests="${TESTS:-$tests|cuda second order: softmax_cross_entropy*}"
 
 skip() {
     echo "skipped: $1"
@@ -26,10 +29,13 @@ mkdir -p "$build/sanitize"
 # The tools share the GPU; each is a process of its own and waits mostly for itself.
 for tool; do
     log=$build/sanitize/$tool.txt
-    {
-        compute-sanitizer --tool "$tool" --error-exitcode 9 "$program" >"$log" 2>&1
+    (
+        IFS='|'
+        set -f
+        # shellcheck disable=SC2086
+        compute-sanitizer --tool "$tool" --error-exitcode 9 "$program" $tests >"$log" 2>&1
         echo $? >"$log.status"
-    } &
+    ) &
 done
 wait
 

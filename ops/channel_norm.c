@@ -5,16 +5,24 @@
  * Batch normalisation (Ioffe and Szegedy 2015) takes mean and variance of a channel over all other axes:
  *
  *     y = (x - m) / sqrt(v + eps) gamma + beta
- * with m, v of this batch (v biased) in training and the running statistics in inference. In training these become
+ * with m, v of this batch (v biased) in training, further outputs of the operator, and the running statistics in inference. In
+ * training these become
  *
  *     running <- (1 - momentum) running + momentum (m or v n / (n - 1)),     n the number of elements of a channel;
  * constants for every derivative. For n = 1 the unbiased variance takes the value of the biased one, 0. */
 #include "ops/axis_internal.h"
+#include "ops/derivative_internal.h"
 
 enum { GROUPS, GROUP_EPS };
 static const sg_attr_spec group_attrs[] = {{"groups", SG_ATTR_INT}, {"eps", SG_ATTR_REAL}};
-enum { EPS, MOMENTUM };
-static const sg_attr_spec batch_attrs[] = {{"eps", SG_ATTR_REAL}, {"momentum", SG_ATTR_REAL}};
+enum { EPS };
+#define BATCH_ATTRS                                                                                                    \
+    {                                                                                                                  \
+        "eps", SG_ATTR_REAL                                                                                            \
+    }
+static const sg_attr_spec batch_attrs[] = {BATCH_ATTRS}, vjp_attrs[] = {BATCH_ATTRS, SG_VJP_ATTRS},
+                          jvp_attrs[] = {BATCH_ATTRS, SG_JVP_ATTRS},
+                          vjp_jvp_attrs[] = {BATCH_ATTRS, SG_VJP_ATTRS, SG_JVP_ATTRS};
 
 /* v [C] -> [C, 1, ...], which broadcasts along axis 1 of x. */
 static sg_value along_channels(sg_value v, sg_value x)
@@ -107,58 +115,83 @@ static int32_t other_axes(sg_value x, int32_t *axes)
     return n;
 }
 
-/* (1 - momentum) old + momentum now, without a derivative. */
-static sg_value follow(sg_value old, sg_value now, double momentum)
-{
-    return sg_stop_gradient(sg_add(sg_mul_scalar(old, 1 - momentum), sg_mul_scalar(now, momentum)));
-}
-
+/* From bf16 everything in between is f32, as it is in the kernels. */
 static void training_decompose(const sg_decompose_args *args)
 {
-    sg_value x = args->in[0];
+    sg_dtype dtype = sg_dtype_of(args->in[0]), wide = sg_dtype_statistic(dtype);
+    sg_value x = sg_cast(args->in[0], wide), gamma = sg_cast(args->in[1], wide), beta = sg_cast(args->in[2], wide);
     int32_t axes[SG_MAX_RANK], n = other_axes(x, axes);
-    double eps = args->node->attr[EPS].f, momentum = args->node->attr[MOMENTUM].f;
     sg_value mean = sg_mean_axes(x, n, axes, false), centred = sg_sub(x, along_channels(mean, x));
     sg_value variance = sg_mean_axes(sg_square(centred), n, axes, false);
-    sg_value rstd = sg_rsqrt(sg_add_scalar(variance, eps));
-    sg_value count = sg_count_axes(x, n, axes), one = sg_number(x, 1);
-    sg_value unbiased = sg_mul(variance, sg_div(count, sg_maximum(sg_sub(count, one), one)));
-    args->out[0] = scale_and_shift(sg_mul(centred, along_channels(rstd, x)), args->in[1], args->in[2]);
-    args->out[1] = follow(args->in[3], mean, momentum);
-    args->out[2] = follow(args->in[4], unbiased, momentum);
+    sg_value rstd = sg_rsqrt(sg_add_scalar(variance, args->node->attr[EPS].f));
+    args->out[0] = sg_cast(scale_and_shift(sg_mul(centred, along_channels(rstd, x)), gamma, beta), dtype);
+    args->out[1] = mean;
+    args->out[2] = variance;
 }
 
 static sg_status training_infer(const sg_infer_args *args)
 {
     SG_TRY(require_channels(args));
     for (int32_t k = 1; k < 3; k++) {
-        args->out_shape[k] = args->in_shape[2 + k];
-        args->out_dtype[k] = args->in_dtype[0];
+        args->out_shape[k] = args->in_shape[1];
+        args->out_dtype[k] = sg_dtype_statistic(args->in_dtype[0]);
     }
     return SG_OK;
 }
 
 const sg_op sg_op_batch_norm = {
     .name = "batch_norm",
-    .summary = "(x - mean) / sqrt(variance + eps) * gamma + beta by channel of the batch; running statistics after it",
-    .n_in = 5,
+    .summary = "(x - mean) / sqrt(variance + eps) * gamma + beta by channel of the batch; also mean and variance",
+    .n_in = 3,
     .n_out = 3,
-    .flags = SG_OP_COMPOSITE | SG_OP_FULL,
+    .flags = SG_OP_COMPOSITE | SG_OP_LOW,
     .attrs = batch_attrs,
-    .n_attrs = 2,
+    .n_attrs = 1,
     .infer = training_infer,
     .decompose = training_decompose,
     .cost = norm_cost,
+    .vjp_op = &sg_op_batch_norm_vjp,
+    .jvp_op = &sg_op_batch_norm_jvp,
 };
+
+static sg_cost vjp_cost(const sg_cost_args *args) { return sg_derivative_cost(args, 15); }
+static sg_cost jvp_cost(const sg_cost_args *args) { return sg_derivative_cost(args, 15); }
+static sg_cost vjp_jvp_cost(const sg_cost_args *args) { return sg_derivative_cost(args, 40); }
+
+/* Mean and variance come along: with them a channel needs no statistics of x again. */
+#define STATISTICS (1 << 1 | 1 << 2)
+SG_DERIVATIVE_OP(batch_norm_vjp, "reverse derivative of batch_norm", vjp_attrs, batch_norm, vjp_cost,
+                 .hints = STATISTICS, .jvp_op = &sg_op_batch_norm_vjp_jvp)
+SG_DERIVATIVE_OP(batch_norm_jvp, "forward derivative of batch_norm", jvp_attrs, batch_norm, jvp_cost,
+                 .hints = STATISTICS)
+SG_DERIVATIVE_OP(batch_norm_vjp_jvp, "forward derivative of the reverse derivative of batch_norm", vjp_jvp_attrs,
+                 batch_norm_vjp, vjp_jvp_cost, .hints = 0)
+
+/* (1 - momentum) old + momentum now, without a derivative. */
+static sg_value follow(sg_value old, sg_value now, double momentum)
+{
+    char text[SG_SHAPE_TEXT];
+    if (!sg_is_none(old) && !sg_is_none(now) && !sg_shape_equal(sg_shape_of(old), sg_shape_of(now)))
+        return sg_graph_fail(
+            old.graph, SG_E_SHAPE, old,
+            "batch_norm: a running statistic must have one element for each of the %lld channels, not %s",
+            (long long)sg_dim_of(now, 0), sg_shape_format(sg_shape_of(old), text, sizeof text));
+    now = sg_is_none(old) ? now : sg_cast(now, sg_dtype_of(old));
+    return sg_stop_gradient(sg_add(sg_mul_scalar(old, 1 - momentum), sg_mul_scalar(now, momentum)));
+}
 
 sg_batch_norm_result sg_batch_norm(sg_value x, sg_value gamma, sg_value beta, sg_value running_mean,
                                    sg_value running_variance, double momentum, double eps)
 {
-    sg_value in[] = {x, gamma, beta, running_mean, running_variance};
-    sg_value y = sg_build_op(&sg_op_batch_norm, in, 5, (sg_attr[]){sg_attr_real(eps), sg_attr_real(momentum)});
+    int32_t axes[SG_MAX_RANK];
+    sg_value y = sg_build_op(&sg_op_batch_norm, (sg_value[]){x, gamma, beta}, 3, (sg_attr[]){sg_attr_real(eps)});
     if (sg_is_none(y))
         return (sg_batch_norm_result){SG_NONE, SG_NONE, SG_NONE};
-    return (sg_batch_norm_result){y, sg_output_of(y, 1), sg_output_of(y, 2)};
+    sg_value mean = sg_output_of(y, 1), variance = sg_output_of(y, 2), one = sg_number(variance, 1);
+    sg_value count = sg_cast(sg_count_axes(x, other_axes(x, axes), axes), sg_dtype_of(variance));
+    variance = sg_mul(variance, sg_div(count, sg_maximum(sg_sub(count, one), one)));
+    return (sg_batch_norm_result){y, follow(running_mean, mean, momentum),
+                                  follow(running_variance, variance, momentum)};
 }
 
 static void inference_decompose(const sg_decompose_args *args)

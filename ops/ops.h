@@ -209,7 +209,8 @@ sg_value sg_kl_bernoulli(sg_value a, sg_value b);
  * the same shape as these axes). Without gamma or beta (SG_NONE): factor 1, shift 0; without both: over the last axis.
  * Further outputs of the node (sg_output_of): 1 mean, 2 1 / sqrt(variance + eps), both with the axes kept as size 1. */
 sg_value sg_layer_norm(sg_value x, sg_value gamma, sg_value beta, double eps);
-/* x / sqrt(mean x^2 + eps) * gamma over the last axes, those of gamma (rank 1 or more). */
+/* x / sqrt(mean x^2 + eps) * gamma over the last axes, those of gamma (rank 1 or more). Output 1 of the node is 1 / sqrt(..), with the
+ * axes kept as size 1. */
 sg_value sg_rms_norm(sg_value x, sg_value gamma, double eps);
 /* x [N, C, ...], all others [C]. Group: statistics of each example's C / groups neighbouring channels together. */
 sg_value sg_group_norm(sg_value x, int64_t groups, sg_value gamma, sg_value beta, double eps);
@@ -225,7 +226,9 @@ sg_value sg_batch_norm_inference(sg_value x, sg_value gamma, sg_value beta, sg_v
 
 /* Scaled dot-product attention: softmax(scale q k' + bias) v, row by row. q [B, H, Tq, d], k [B, H, Tk, d], v [B, H, Tk, dv]
  * -> [B, H, Tq, dv]. A zeroed option is its default. A row that attends to nothing gives zeros with gradient 0. Output 1
- * (sg_output_of) is the logsumexp of each row of scores [B, H, Tq]. Composite with fused derivatives of every order. */
+ * (sg_output_of) is the logsumexp of each row of scores [B, H, Tq]. Composite with fused derivatives of every order, which keep no
+ * scores in memory; decomposed are the derivatives that want the cotangent of the bias (it has the scores' size), on `cuda` d or
+ * dv above 128, and there in f32, as products by cuBLASLt are faster, scores of all heads of 1/4 to 64 MiB if not causal. */
 typedef struct sg_attention_options {
     sg_value mask;    /* BOOL, broadcast to [B, H, Tq, Tk]: true where query attends to key */
     sg_value bias;    /* real, the same: added to the scores; differentiable */

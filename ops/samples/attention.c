@@ -50,6 +50,8 @@ static const sg_sample rows[] = {
     {"attention", "no queries", "[2, 1, 0, 2]", 3, 2, {QKV(2, 1, 0, 3, 2, 2)}, .build = attention},
     {"attention", "no width", "[1, 1, 2, 0]", 3, 2, {QKV(1, 1, 2, 3, 0, 0)}, .build = attention},
     {"attention", "no batch", "[0, 2, 3, 2]", 3, 2, {QKV(0, 2, 3, 4, 2, 2)}, .build = attention},
+    {"attention", "large, wide", "[1, 2, 5, 130]", 3, 2, {QKV(1, 2, 5, 7, 136, 130)}, .build = attention, .large = true},
+    {"attention", "large, many scores", "[2, 8, 70, 8]", 3, 2, {QKV(2, 8, 70, 67, 8, 8)}, .build = attention, .large = true},
     {"attention", "large", "[2, 3, 61, 32]", 3, 2, {QKV(2, 3, 61, 75, 32, 32)}, .build = attention, .large = true},
     {"attention", "large, all options", "[2, 65, 3, 24]", 5, 1,
      {QKV_INNER(2, 3, 65, 73, 40, 24), FLAG(S4(2, 1, 65, 73)), MODEL(S3(3, 65, 73))}, .build = attention_all, .large = true},

@@ -13,7 +13,13 @@ static void layer_norm(const sg_sample *s, sg_scope scope, const sg_value *in, s
         out[k] = sg_output_of(out[0], k);
 }
 
-BUILD(rms_norm, sg_rms_norm(in[0], in[1], 1e-3))
+static void rms_norm(const sg_sample *s, sg_scope scope, const sg_value *in, sg_value *out)
+{
+    (void)s, (void)scope;
+    out[0] = sg_rms_norm(in[0], in[1], 1e-3);
+    out[1] = sg_output_of(out[0], 1);
+}
+
 BUILD(group_norm_one, sg_group_norm(in[0], 1, in[1], in[2], 1e-3))
 BUILD(group_norm_two, sg_group_norm(in[0], 2, in[1], in[2], 1e-3))
 BUILD(batch_norm_inference, sg_batch_norm_inference(in[0], in[1], in[2], in[3], in[4], 1e-3))
@@ -44,15 +50,22 @@ static const sg_sample rows[] = {
     {"layer_norm", "vector", "[4]", 3, 1, {REAL(S1(4), -2, 2), REAL(S1(4), 0.5, 2), REAL(S1(4), -1, 1)}, .build = layer_norm},
     {"layer_norm", "empty", "[0, 3]", 3, 3, {REAL(S2(0, 3), -2, 2), REAL(S1(3), 0.5, 2), REAL(S1(3), -1, 1)}, .build = layer_norm},
     {"layer_norm", "empty rows", "[3, 0]", 3, 1, {REAL(S2(3, 0), -2, 2), REAL(S1(0), 0.5, 2), REAL(S1(0), -1, 1)}, .build = layer_norm},
-    {"rms_norm", "", "[3, 5]", 2, 1, {REAL(S2(3, 5), -2, 2), REAL(S1(5), 0.5, 2)}, .build = rms_norm},
+    {"rms_norm", "", "[3, 5]", 2, 2, {REAL(S2(3, 5), -2, 2), REAL(S1(5), 0.5, 2)}, .build = rms_norm},
     {"rms_norm", "two axes", "[2, 3, 33]", 2, 1, {REAL(S3(2, 3, 33), -2, 2), REAL(S2(3, 33), 0.5, 2)}, .build = rms_norm},
-    {"rms_norm", "empty", "[0, 3]", 2, 1, {REAL(S2(0, 3), -2, 2), REAL(S1(3), 0.5, 2)}, .build = rms_norm},
+    {"rms_norm", "one", "[3, 1]", 2, 2, {REAL(S2(3, 1), -2, 2), REAL(S1(1), 0.5, 2)}, .build = rms_norm},
+    {"rms_norm", "large", "[301, 257]", 2, 2, {REAL(S2(301, 257), -2, 2), REAL(S1(257), 0.5, 2)}, .build = rms_norm, .large = true},
+    {"rms_norm", "large, 768", "[37, 768]", 2, 1, {REAL(S2(37, 768), 1, 3), REAL(S1(768), 0.5, 2)}, .build = rms_norm, .large = true},
+    {"rms_norm", "empty rows", "[3, 0]", 2, 1, {REAL(S2(3, 0), -2, 2), REAL(S1(0), 0.5, 2)}, .build = rms_norm},
+    {"rms_norm", "empty", "[0, 3]", 2, 2, {REAL(S2(0, 3), -2, 2), REAL(S1(3), 0.5, 2)}, .build = rms_norm},
     {"group_norm", "", "[2, 4, 3]", 3, 1, {REAL(S3(2, 4, 3), -2, 2), AFFINE(4)}, .build = group_norm_two},
     {"group_norm", "images", "[2, 4, 2, 3]", 3, 1, {REAL(S4(2, 4, 2, 3), -2, 2), AFFINE(4)}, .build = group_norm_two},
+    {"group_norm", "large", "[3, 8, 24, 24]", 3, 1, {REAL(S4(3, 8, 24, 24), 1, 3), AFFINE(8)}, .build = group_norm_two, .large = true},
     {"group_norm", "one group", "[3, 5]", 3, 1, {REAL(S2(3, 5), -2, 2), AFFINE(5)}, .build = group_norm_one},
     {"group_norm", "empty", "[0, 4, 3]", 3, 1, {REAL(S3(0, 4, 3), -2, 2), AFFINE(4)}, .build = group_norm_two},
     {"batch_norm", "", "[4, 3]", 5, 1, {REAL(S2(4, 3), -2, 2), AFFINE(3), RUNNING(3)}, .build = batch_norm},
     {"batch_norm", "images", "[3, 2, 2, 5]", 5, 1, {REAL(S4(3, 2, 2, 5), -2, 2), AFFINE(2), RUNNING(2)}, .build = batch_norm},
+    {"batch_norm", "large, images", "[5, 7, 9, 11]", 5, 3, {REAL(S4(5, 7, 9, 11), 1, 3), AFFINE(7), RUNNING(7)}, .build = batch_norm, .large = true},
+    {"batch_norm", "large, long", "[17, 3, 32, 32]", 5, 1, {REAL(S4(17, 3, 32, 32), -2, 2), AFFINE(3), RUNNING(3)}, .build = batch_norm, .large = true},
     {"batch_norm", "one element", "[1, 2]", 5, 1, {REAL(S2(1, 2), -2, 2), AFFINE(2), RUNNING(2)}, .build = batch_norm},
     {"batch_norm", "no channel", "[3, 0]", 5, 1, {REAL(S2(3, 0), -2, 2), AFFINE(0), RUNNING(0)}, .build = batch_norm},
     {"batch_norm", "running statistics", "[3, 2, 4]", 5, 3, {REAL(S3(3, 2, 4), -2, 2), AFFINE(2), RUNNING(2)}, .build = batch_norm, .flat = true},

@@ -38,7 +38,7 @@ typedef struct layer_norm {
     int64_t rows, n, chunk, chunks;
     float eps;
     bool number[3]; /* by input: gamma or beta is one number instead of a row */
-    sg_layer_norm_places p;
+    sg_norm_places p;
     row_fn run;
     int32_t alias[3];
 } layer_norm;
@@ -79,12 +79,12 @@ static sg_norm_row statistics(const job *j, const float *x)
 
 static sg_norm_row known_row(const job *j, int64_t r)
 {
-    const sg_layer_norm_places *p = &j->s->p;
+    const sg_norm_places *p = &j->s->p;
     const float *x = row_of(j->l->in[X], j, r);
     if (p->mean < 0)
         return statistics(j, x);
     return (sg_norm_row){j->s->n, x, j->gamma, ((const float *)j->l->in[p->mean])[r],
-                         ((const float *)j->l->in[p->rstd])[r]};
+                         ((const float *)j->l->in[p->spread])[r]};
 }
 
 static void forward_row(const job *j, int64_t r, int64_t chunk)
@@ -98,7 +98,7 @@ static void forward_row(const job *j, int64_t r, int64_t chunk)
 
 static void vjp_row(const job *j, int64_t r, int64_t chunk)
 {
-    const sg_layer_norm_places *p = &j->s->p;
+    const sg_norm_places *p = &j->s->p;
     float n = (float)j->s->n, sum[2];
     sg_norm_row row = known_row(j, r);
     const float *g = row_of(j->l->in[p->g], j, r);
@@ -113,7 +113,7 @@ static void vjp_row(const job *j, int64_t r, int64_t chunk)
 static void jvp_row(const job *j, int64_t r, int64_t chunk)
 {
     (void)chunk;
-    const sg_layer_norm_places *p = &j->s->p;
+    const sg_norm_places *p = &j->s->p;
     float sum[2] = {0, 0}, mean = 0, along = 0;
     sg_norm_row row = known_row(j, r), plain = row;
     const float *t = tangent_row(j, p->tx, r);
@@ -130,7 +130,7 @@ static void jvp_row(const job *j, int64_t r, int64_t chunk)
 
 static void vjp_jvp_row(const job *j, int64_t r, int64_t chunk)
 {
-    const sg_layer_norm_places *p = &j->s->p;
+    const sg_norm_places *p = &j->s->p;
     sg_norm_row row = known_row(j, r);
     const float *g = row_of(j->l->in[p->g], j, r), *dgamma = tangent_row(j, p->tgamma, 0);
     const float *t = tangent_row(j, p->tx, r), *dg = tangent_row(j, p->tg, r);
@@ -212,8 +212,8 @@ static bool is_number(const sg_kernel_spec *spec, int32_t input) { return spec->
 /* Sums and tangents are those of rows: where gamma or beta is one number, its derivatives are left to the decomposition. */
 static bool supports(const sg_kernel_spec *spec)
 {
-    sg_layer_norm_places p;
-    if (spec->in_dtype[X] != SG_F32 || !sg_layer_norm_find(spec, &p))
+    sg_norm_places p;
+    if (spec->in_dtype[X] != SG_F32 || !sg_norm_find(spec, &p))
         return false;
     bool gamma_varies = p.ggamma >= 0 || p.tgamma >= 0, beta_varies = p.gbeta >= 0 || p.tbeta >= 0;
     return !(gamma_varies && is_number(spec, GAMMA)) && !(beta_varies && is_number(spec, BETA));
@@ -248,7 +248,7 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     if (!s)
         return sg_fail(err, SG_E_MEMORY, "out of memory for %s", op->name);
     cut_chunks(s, spec);
-    sg_layer_norm_find(spec, &s->p);
+    sg_norm_find(spec, &s->p);
     s->eps = (float)spec->attr[1].f;
     s->number[GAMMA] = is_number(spec, GAMMA);
     s->number[BETA] = is_number(spec, BETA);

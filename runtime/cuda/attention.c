@@ -1,6 +1,6 @@
 /* attention.c - attention and its derivatives: which operands a node has, and their layouts. Left to the decomposition are the
- * cotangent of a bias, which has the size of the scores or is a sum of such, widths above SG_ATTENTION_MOST_DEPTH and
- * empty operands. */
+ * cotangent of a bias, which has the size of the scores or is a sum of such, widths above SG_ATTENTION_MOST_DEPTH, empty
+ * operands, and f32 where scores are many enough to be worth a product and few enough to be kept. */
 #include "ops/attention_internal.h"
 
 #include <math.h>
@@ -8,6 +8,9 @@
 #include "ops/derivative_internal.h"
 #include "runtime/cuda/attention_internal.h"
 #include "runtime/cuda/cuda_kernels.h"
+
+/* Bytes of a matrix of scores of all heads between which f32 is decomposed. */
+enum { LEAST_SCORES = 256 << 10, MOST_SCORES = 64 << 20 };
 
 /* Where the node's operands lie; -1: there is none. */
 typedef struct places {
@@ -197,6 +200,20 @@ static bool fits_sizes(const sg_kernel_spec *spec)
            heads * ((q->dim[row] > k->dim[row] ? q->dim[row] : k->dim[row]) / 16 + 8) < INT32_MAX;
 }
 
+/* In f32 these kernels multiply and add plainly, each product at a third of what cuBLASLt's reach, and find scores again in
+ * every sweep. So gradients and Hessian products take 0.35 to 0.5 of the time by the decomposition (forward alone 0.9 to 1.3),
+ * whose price is memory for matrices of scores, which is to stay bounded. Where these are tiny launches are what counts. A causal
+ * mask halves the work of the kernels alone. All orders of derivatives have the same operands, so they are decomposed together
+ * and share the probabilities. */
+static bool scores_are_cheap(const sg_kernel_spec *spec)
+{
+    const sg_shape *q = &spec->in_shape[SG_ATTENTION_Q], *k = &spec->in_shape[SG_ATTENTION_K];
+    const int32_t row = spec->attr[SG_ATTENTION_HEADS_INNER].i ? 1 : 2;
+    const int64_t bytes = q->dim[0] * q->dim[3 - row] * q->dim[row] * k->dim[row] * (int64_t)sizeof(float);
+    return spec->in_dtype[SG_ATTENTION_Q] == SG_F32 && !spec->attr[SG_ATTENTION_CAUSAL].i && bytes >= LEAST_SCORES &&
+           bytes <= MOST_SCORES;
+}
+
 /* Either f32 or bf16 with statistics in f32. */
 static bool fits_types(const sg_kernel_spec *spec, const places *p)
 {
@@ -214,7 +231,8 @@ static bool supports(const sg_kernel_spec *spec)
 {
     const places p = find_places(spec);
     sg_derivative_parts outer, parts = sg_derivative_nested(spec->node->op, spec->attr, spec->n_in, &outer);
-    return fits_sizes(spec) && fits_types(spec, &p) && (p.bias < 0 || sg_derivative_wrt(&parts, p.bias) < 0);
+    return fits_sizes(spec) && fits_types(spec, &p) && !scores_are_cheap(spec) &&
+           (p.bias < 0 || sg_derivative_wrt(&parts, p.bias) < 0);
 }
 
 static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)

@@ -1,4 +1,4 @@
-/* layer_norm.c - layer normalisation and its derivatives: which operands a node has, and how its rows are cut. Those that ask for
+/* layer_norm.c - layer_norm, rms_norm and their derivatives: which operands a node has, and how its rows are cut. Those that ask for
  * derivatives of mean and 1 / sqrt(..), and rows too long for the registers of a block, are left to the decomposition. */
 #include "ops/derivative_internal.h"
 #include "runtime/cuda/cuda_kernels.h"
@@ -11,12 +11,12 @@ enum {
     LEAST_ROWS = 2 /* of each team where sums are left */
 };
 
-enum { X, GAMMA, BETA }; /* inputs */
-enum { Y, MEAN, RSTD };  /* outputs */
+enum { X, GAMMA }; /* inputs */
+enum { Y };        /* output */
 
 typedef struct layer_norm {
     sg_cuda_norm s;
-    sg_layer_norm_places p;
+    sg_norm_places p;
     int32_t alias[3];
 } layer_norm;
 
@@ -28,22 +28,22 @@ static void *output(const sg_launch *l, int32_t place) { return place < 0 ? NULL
 static bool launch(const sg_launch *l, sg_error *err)
 {
     const layer_norm *norm = l->state;
-    const sg_layer_norm_places *p = &norm->p;
+    const sg_norm_places *p = &norm->p;
     sg_cuda_norm s = norm->s;
     bool reverse = s.kind == SG_CUDA_NORM_VJP || s.kind == SG_CUDA_NORM_VJP_JVP;
     s.x = l->in[X];
     s.gamma = l->in[GAMMA];
-    s.beta = l->in[BETA];
+    s.beta = input(l, p->beta);
     s.mean = input(l, p->mean);
-    s.rstd = input(l, p->rstd);
+    s.rstd = input(l, p->spread);
     s.g = input(l, p->g);
     s.tx = input(l, p->tx);
     s.tgamma = input(l, p->tgamma);
     s.tbeta = input(l, p->tbeta);
     s.tg = input(l, p->tg);
     s.out = reverse ? output(l, p->gx) : l->out[Y];
-    s.out_mean = reverse ? NULL : l->out[MEAN];
-    s.out_rstd = reverse ? NULL : l->out[RSTD];
+    s.out_mean = output(l, p->out_mean);
+    s.out_rstd = output(l, p->out_spread);
     s.ggamma = output(l, p->ggamma);
     s.gbeta = output(l, p->gbeta);
     s.sums = l->workspace;
@@ -53,14 +53,15 @@ static bool launch(const sg_launch *l, sg_error *err)
 
 /* --------------------------------------------------------------------------------------------------------- prepare */
 
-static bool is_number(const sg_kernel_spec *spec, int32_t k) { return spec->in_shape[k].rank == 0; }
+static bool is_number(const sg_kernel_spec *spec, int32_t k) { return k >= 0 && spec->in_shape[k].rank == 0; }
 
-static void find_rows(sg_cuda_norm *s, const sg_kernel_spec *spec)
+static void find_rows(sg_cuda_norm *s, const sg_kernel_spec *spec, const sg_norm_places *p)
 {
     const sg_shape *x = &spec->in_shape[X];
+    int32_t axes = p->centred ? (int32_t)spec->attr[0].i : spec->in_shape[GAMMA].rank;
     s->rows = s->n = 1;
     for (int32_t i = 0; i < x->rank; i++)
-        *(i < x->rank - spec->attr[0].i ? &s->rows : &s->n) *= x->dim[i];
+        *(i < x->rank - axes ? &s->rows : &s->n) *= x->dim[i];
     s->bf16 = spec->in_dtype[X] == SG_BF16;
     s->team = sg_cuda_norm_team(s->n, s->bf16);
 }
@@ -68,31 +69,29 @@ static void find_rows(sg_cuda_norm *s, const sg_kernel_spec *spec)
 static bool is_f32(const sg_kernel_spec *spec, int32_t k) { return k < 0 || spec->in_dtype[k] == SG_F32; }
 
 /* Rows, gamma and beta have one type, by the shape rule; statistics are f32 whatever that is. */
-static bool fits_types(const sg_kernel_spec *spec, const sg_layer_norm_places *p)
+static bool fits_types(const sg_kernel_spec *spec, const sg_norm_places *p)
 {
-    const sg_op *op = spec->node->op;
-    bool forward = op == &sg_op_layer_norm || op == &sg_op_layer_norm_jvp;
     return (spec->in_dtype[X] == SG_F32 || spec->in_dtype[X] == SG_BF16) && is_f32(spec, p->mean) &&
-           is_f32(spec, p->rstd) && (!forward || spec->out_dtype[MEAN] == SG_F32);
+           is_f32(spec, p->spread) && (p->out_spread < 0 || spec->out_dtype[p->out_spread] == SG_F32);
 }
 
 static bool supports(const sg_kernel_spec *spec)
 {
-    sg_layer_norm_places p;
+    sg_norm_places p;
     sg_cuda_norm s = {0};
-    if (!sg_layer_norm_find(spec, &p) || !fits_types(spec, &p))
+    if (!sg_norm_find(spec, &p) || !fits_types(spec, &p))
         return false;
-    find_rows(&s, spec);
-    bool number_sums = (p.ggamma >= 0 && is_number(spec, GAMMA)) || (p.gbeta >= 0 && is_number(spec, BETA));
+    find_rows(&s, spec, &p);
+    bool number_sums = (p.ggamma >= 0 && is_number(spec, GAMMA)) || (p.gbeta >= 0 && is_number(spec, p.beta));
     return s.team > 0 && !number_sums;
 }
 
 static sg_cuda_norm_kind kind_of(const sg_op *op)
 {
-    return op == &sg_op_layer_norm       ? SG_CUDA_NORM
-           : op == &sg_op_layer_norm_vjp ? SG_CUDA_NORM_VJP
-           : op == &sg_op_layer_norm_jvp ? SG_CUDA_NORM_JVP
-                                         : SG_CUDA_NORM_VJP_JVP;
+    return !op->parent           ? SG_CUDA_NORM
+           : sg_is_vjp(op)       ? SG_CUDA_NORM_VJP
+           : !op->parent->parent ? SG_CUDA_NORM_JVP
+                                 : SG_CUDA_NORM_VJP_JVP;
 }
 
 static void cut_rows(sg_cuda_norm *s, bool sums)
@@ -110,19 +109,20 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     layer_norm *norm = sg_calloc(1, sizeof *norm);
     if (!norm)
         return sg_fail(err, SG_E_MEMORY, "out of memory for %s", op->name);
-    sg_layer_norm_find(spec, &norm->p);
-    find_rows(&norm->s, spec);
+    sg_norm_find(spec, &norm->p);
+    find_rows(&norm->s, spec, &norm->p);
     norm->s.kind = kind_of(op);
-    norm->s.eps = (float)spec->attr[1].f;
+    norm->s.centred = norm->p.centred;
+    norm->s.eps = (float)norm->p.eps;
     norm->s.gamma_number = is_number(spec, GAMMA);
-    norm->s.beta_number = is_number(spec, BETA);
+    norm->s.beta_number = is_number(spec, norm->p.beta);
     bool sums = norm->p.ggamma >= 0 || norm->p.gbeta >= 0;
     cut_rows(&norm->s, sums);
     for (int32_t k = 0; k < 3; k++)
         norm->alias[k] = -1;
-    if (op == &sg_op_layer_norm)
+    if (norm->s.kind == SG_CUDA_NORM)
         norm->alias[Y] = X; /* a row is read before it is written */
-    if (op == &sg_op_layer_norm_vjp && norm->p.gx >= 0)
+    if (norm->s.kind == SG_CUDA_NORM_VJP && norm->p.gx >= 0)
         norm->alias[norm->p.gx] = norm->p.g;
     *out = (sg_kernel){.name = op->name, .launch = launch, .state = norm, .release = sg_free, .alias = norm->alias};
     out->workspace = sums ? (size_t)(2 * norm->s.chunks * norm->s.n) * sizeof(float) : 0;
@@ -133,4 +133,8 @@ const sg_cuda_kernel sg_cuda_layer_norm_kernels[] = {{&sg_op_layer_norm, support
                                                      {&sg_op_layer_norm_vjp, supports, prepare},
                                                      {&sg_op_layer_norm_jvp, supports, prepare},
                                                      {&sg_op_layer_norm_vjp_jvp, supports, prepare},
+                                                     {&sg_op_rms_norm, supports, prepare},
+                                                     {&sg_op_rms_norm_vjp, supports, prepare},
+                                                     {&sg_op_rms_norm_jvp, supports, prepare},
+                                                     {&sg_op_rms_norm_vjp_jvp, supports, prepare},
                                                      {0}};

@@ -1,5 +1,6 @@
 /* layer_norm.cu - layer normalisation and its derivatives; the formulas are those of runtime/cpu/layer_norm.c, whose names the
- * sums below have.
+ * sums below have. In rms_norm (not `centred`) the mean m is 0 and does not move, so what is subtracted because it does is 0: the
+ * means of h, dh and t.
  *
  * Every operand of a row is read once and held in registers. Where sums over rows are wanted (gradients of gamma and beta), a
  * block adds up its rows in registers, joins its teams in order and leaves one row for each block; these are added in a second
@@ -101,7 +102,7 @@ __device__ static inline statistics find_statistics(const sg_cuda_norm &s, const
             sum[0] += x.piece[k][i];
     });
     sg_team_sum(row.team, sum, room);
-    float shift = sum[0] / size;
+    float shift = s.centred ? sum[0] / size : 0;
     row.each([&](int k, int) {
 #pragma unroll
         for (int i = 0; i < C::VEC; i++) {
@@ -111,7 +112,7 @@ __device__ static inline statistics find_statistics(const sg_cuda_norm &s, const
         }
     });
     sg_team_sum(row.team, rest, room);
-    float off = rest[0] / size, variance = rest[1] / size - off * off;
+    float off = s.centred ? rest[0] / size : 0, variance = rest[1] / size - off * off;
     variance = variance < 0 ? 0 : variance; /* NaN stays */
     return {shift + off, 1 / sqrtf(variance + s.eps)};
 }
@@ -120,9 +121,19 @@ template <class C>
 __device__ static inline statistics known_statistics(const sg_cuda_norm &s, const row_view<C> &row, const held<C> &x,
                                                      float *room)
 {
-    if (!s.mean)
+    if (!s.rstd)
         return find_statistics(s, row, x, room);
-    return row.live ? statistics{s.mean[row.r], s.rstd[row.r]} : statistics{0, 0};
+    return row.live ? statistics{s.centred ? s.mean[row.r] : 0, s.rstd[row.r]} : statistics{0, 0};
+}
+
+template <class C>
+__device__ static inline void leave_statistics(const sg_cuda_norm &s, const row_view<C> &row, const statistics &m)
+{
+    if (!row.live || row.team.lane != 0)
+        return;
+    s.out_rstd[row.r] = m.rstd;
+    if (s.centred)
+        s.out_mean[row.r] = m.mean;
 }
 
 /* ------------------------------------------------------------------------------------------------- one row of each */
@@ -142,10 +153,7 @@ __device__ static inline void forward_row(const sg_cuda_norm &s, const row_view<
             y[i] += (x.piece[k][i] - m.mean) * m.rstd * gamma[i];
         sg_store((typename C::T *)s.out + row.first + at, y);
     });
-    if (row.live && row.team.lane == 0) {
-        s.out_mean[row.r] = m.mean;
-        s.out_rstd[row.r] = m.rstd;
-    }
+    leave_statistics(s, row, m);
 }
 
 template <class C>
@@ -172,7 +180,7 @@ __device__ static inline void vjp_row(const sg_cuda_norm &s, const row_view<C> &
     if (!s.out)
         return;
     sg_team_sum(row.team, mean, room);
-    float a = mean[H] / (float)s.n, b = mean[HU] / (float)s.n;
+    float a = s.centred ? mean[H] / (float)s.n : 0, b = mean[HU] / (float)s.n;
     row.each([&](int k, int at) {
         float gamma[C::VEC], gx[C::VEC];
         gamma_at<C>(s, at, gamma);
@@ -202,7 +210,7 @@ __device__ static inline void jvp_row(const sg_cuda_norm &s, const row_view<C> &
     });
     if (s.tx) {
         sg_team_sum(row.team, mean, room);
-        mean[0] /= (float)s.n;
+        mean[0] = s.centred ? mean[0] / (float)s.n : 0;
         mean[1] /= (float)s.n;
     }
     row.each([&](int k, int at) {
@@ -217,10 +225,7 @@ __device__ static inline void jvp_row(const sg_cuda_norm &s, const row_view<C> &
         }
         sg_store((typename C::T *)s.out + row.first + at, y);
     });
-    if (row.live && row.team.lane == 0) {
-        s.out_mean[row.r] = mean[0];
-        s.out_rstd[row.r] = s.tx ? -m.rstd * m.rstd * mean[1] : 0;
-    }
+    leave_statistics(s, row, statistics{mean[0], s.tx ? -m.rstd * m.rstd * mean[1] : 0});
 }
 
 template <class C>
@@ -255,6 +260,8 @@ __device__ static inline void second_row(const sg_cuda_norm &s, const row_view<C
 #pragma unroll
     for (int i = 0; i < SUMS_OF_SECOND; i++)
         mean[i] /= (float)s.n;
+    if (!s.centred)
+        mean[H] = mean[T_] = mean[DH] = 0;
     float hdu = m.rstd * (mean[HT] - mean[T_] * mean[H] - mean[TU] * mean[HU]), db = mean[DHU] + hdu;
     row.each([&](int k, int at) {
         float gamma[C::VEC], dgamma[C::VEC], gx[C::VEC];

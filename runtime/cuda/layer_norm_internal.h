@@ -1,4 +1,5 @@
-/* layer_norm_internal.h - layer normalisation and its derivatives, between layer_norm.c (which operands) and layer_norm.cu. */
+/* layer_norm_internal.h - layer and root-mean-square normalisation and their derivatives, between layer_norm.c (which operands) and
+ * layer_norm.cu. */
 #ifndef SG_CUDA_LAYER_NORM_INTERNAL_H
 #define SG_CUDA_LAYER_NORM_INTERNAL_H
 
@@ -22,9 +23,10 @@ typedef struct sg_cuda_norm {
     float eps;
     bool bf16; /* all but the statistics */
     bool gamma_number, beta_number;
+    bool centred; /* else the mean counts as 0 */
     const void *x, *g, *tx, *tg;
     const void *gamma, *beta, *tgamma, *tbeta;
-    const float *mean, *rstd;   /* known beforehand, or both NULL */
+    const float *mean, *rstd;   /* known beforehand, or both NULL; `mean` if centred */
     void *out;                  /* y, its tangent, gx or its tangent */
     float *out_mean, *out_rstd; /* of the forward kinds */
     void *ggamma, *gbeta;

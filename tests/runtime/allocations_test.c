@@ -200,6 +200,8 @@ static void release(void *user, void *old)
 /* The next to fail. On a GPU, where a trial takes its time, of some thousand each of the first and each of the last, when the plan
  * is recorded and run, and some between. */
 enum { EACH = 200, ABOUT = 500, WARM = 20 };
+/* What the device keeps to name failing nodes by grows now and then, and may fail to: then a trial ends as if nothing had been. */
+enum { MOST_SPARED = 3 };
 static bool each_one;
 static int64_t next_of(int64_t last, int64_t all)
 {
@@ -223,13 +225,17 @@ static void memory_of_the_host(void **state)
         must_work(n, session, want);
     }
     const int64_t all = calls, before = live, device = count->live;
-    int64_t tried = 0;
+    int64_t tried = 0, spared = 0;
     for (int64_t k = 1; k <= all; k = next_of(k, all), tried++) {
+        values(n, NULL, n->first);
         calls = 0;
         fail_at = k;
         sg_status status = try_plan(n, session, got, &err);
         fail_at = 0;
-        must_say_so(status, &err, k);
+        if (status == SG_OK && spared++ < MOST_SPARED)
+            assert_memory_equal(got, want, sizeof want);
+        else
+            must_say_so(status, &err, k);
         if (live != before || count->live != device)
             fail_msg("allocation %lld: %lld blocks are left behind, %lld of the device", (long long)k,
                      (long long)(live - before), (long long)(count->live - device));
@@ -238,7 +244,8 @@ static void memory_of_the_host(void **state)
             assert_memory_equal(got, want, sizeof want);
         }
     }
-    print_message("%lld of %lld allocations of the host\n", (long long)tried, (long long)all);
+    print_message("%lld of %lld allocations of the host, %lld without effect\n", (long long)tried, (long long)all,
+                  (long long)spared);
     assert_true(tried > 100);
     sg_session_free(session);
     close_net(n);

@@ -1,6 +1,7 @@
 /* The kernels of a GPU on every sample of ops/samples: values and derivatives against reference, recorded runs against runs launch
- * by launch. Skipped where there is no GPU, with the reason. `cuda_test PATTERN` runs the tests whose name matches; SG_SHARD=i/n
- * runs each n-th from the i-th, so that several processes share the work. */
+ * by launch. Skipped where there is no GPU, with the reason. `cuda_test PATTERN...` runs the tests whose names match one of them;
+ * SG_SHARD=i/n runs each n-th from the i-th, so that several processes share the work. */
+#include <fnmatch.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -58,6 +59,14 @@ static struct CMUnitTest test_of(const sg_op_check *check, const sg_sample *samp
     return (struct CMUnitTest){.name = strdup(name), .test_func = holds, .initial_state = s};
 }
 
+static bool wanted(const char *name, char **patterns, int n)
+{
+    for (int k = 0; k < n; k++)
+        if (fnmatch(patterns[k], name, 0) == 0)
+            return true;
+    return n == 0;
+}
+
 int main(int argc, char **argv)
 {
     char text[512];
@@ -74,10 +83,9 @@ int main(int argc, char **argv)
     struct CMUnitTest *tests = calloc((size_t)(2 * sg_sample_count() * sg_cuda_check_count), sizeof *tests);
     for (int32_t i = 0; tests && i < sg_sample_count(); i++)
         for (int32_t c = 0; c < 2 * sg_cuda_check_count; c++)
-            if (sg_cuda_checks[c / 2].applies(sg_sample_at(i)) && (c % 2 == 0 || sg_cuda_checks[c / 2].order < 2) &&
-                at++ % shards == shard)
-                tests[n++] = test_of(&sg_cuda_checks[c / 2], sg_sample_at(i), c % 2);
-    if (argc > 1)
-        cmocka_set_test_filter(argv[1]);
+            if (sg_cuda_checks[c / 2].applies(sg_sample_at(i)) && (c % 2 == 0 || sg_cuda_checks[c / 2].order < 2)) {
+                tests[n] = test_of(&sg_cuda_checks[c / 2], sg_sample_at(i), c % 2);
+                n += wanted(tests[n].name, argv + 1, argc - 1) && at++ % shards == shard;
+            }
     return _cmocka_run_group_tests("cuda", tests, (size_t)n, NULL, NULL);
 }
