@@ -15,6 +15,9 @@
 #define TILE_M_TALLEST 512
 #define TILES_M 8
 #define TILE_N 256
+/* oneDNN works on 8 rows of whole vectors at a time. */
+#define UNIT_M 8
+#define UNIT_N 16
 /* With a stored transposed oneDNN copies a's tile for each call, which longer rows of b repay. */
 #define TILE_N_TRANSPOSED_A 512
 /* A product above this many multiply-adds is worth a second thread. */
@@ -35,11 +38,11 @@ typedef struct matmul {
     term term[];
 } matmul;
 
-/* Equal blocks of at most `limit`, in whole vectors. */
-static int64_t cut(int64_t n, int64_t limit)
+/* Equal blocks of at most `limit`, in whole units. */
+static int64_t cut(int64_t n, int64_t limit, int64_t unit)
 {
     int64_t blocks = (n + limit - 1) / limit, size = (n + blocks - 1) / blocks;
-    size = (size + 15) / 16 * 16;
+    size = (size + unit - 1) / unit * unit;
     return size < n ? size : n;
 }
 
@@ -52,15 +55,15 @@ static int64_t tallest_tile(int64_t m)
 static void choose_tiles(matmul *mm)
 {
     const sg_matmul_problem *p = &mm->term[0].p;
-    mm->tile_m = cut(mm->m, tallest_tile(mm->m));
-    mm->tile_n = cut(mm->n, p->a_transposed ? TILE_N_TRANSPOSED_A : TILE_N);
+    mm->tile_m = cut(mm->m, tallest_tile(mm->m), UNIT_M);
+    mm->tile_n = cut(mm->n, p->a_transposed ? TILE_N_TRANSPOSED_A : TILE_N, UNIT_N);
     bool single = mm->batch == 1 && mm->tile_m == mm->m && mm->tile_n == mm->n;
     if (single && mm->m * mm->n * mm->depth >= SPLIT_WORK) {
         /* oneDNN packs a transposed b for each call: halves of N would have it packed once, but are slower to pack. */
         if ((p->b_transposed && mm->m >= 16) || mm->n < 32)
-            mm->tile_m = cut(mm->m, (mm->m + 1) / 2);
+            mm->tile_m = cut(mm->m, (mm->m + 1) / 2, UNIT_M);
         else
-            mm->tile_n = cut(mm->n, (mm->n + 1) / 2);
+            mm->tile_n = cut(mm->n, (mm->n + 1) / 2, UNIT_N);
     }
     mm->tiles_m = (mm->m + mm->tile_m - 1) / mm->tile_m;
     mm->tiles_n = (mm->n + mm->tile_n - 1) / mm->tile_n;
@@ -210,4 +213,8 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
 static bool supports(const sg_kernel_spec *spec) { return spec->in_dtype[0] == SG_F32 && spec->in_dtype[1] == SG_F32; }
 
 const sg_cpu_kernel sg_cpu_matmul_kernels[] = {
-    {&sg_op_matmul, sg_matmul_is_small, sg_matmul_prepare_small}, {&sg_op_matmul, supports, prepare}, {0}};
+    {&sg_op_matmul, sg_matmul_is_small, sg_matmul_prepare_small},
+    {&sg_op_matmul, sg_matmul_is_thin, sg_matmul_prepare_thin},
+    {&sg_op_matmul, supports, prepare},
+    {0},
+};

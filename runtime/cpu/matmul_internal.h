@@ -21,4 +21,8 @@ extern const sg_cpu_kernel sg_cpu_matmul_sum_kernels[];
 bool sg_matmul_is_small(const sg_kernel_spec *spec);
 sg_status sg_matmul_prepare_small(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err);
 
+/* matmul_thin.c: products of few rows with a larger matrix. */
+bool sg_matmul_is_thin(const sg_kernel_spec *spec);
+sg_status sg_matmul_prepare_thin(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err);
+
 #endif

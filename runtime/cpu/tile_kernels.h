@@ -17,6 +17,9 @@ static inline vec load(const float *p)
 
 static inline void store(float *p, vec v) { memcpy(p, &v, sizeof v); }
 
+/* Floats of a cache line. */
+#define LINE 16
+
 static inline vec splat(float x) { return x - (vec){0}; }
 
 /* ------------------------------------------------------------------------------------------------------ products
@@ -124,6 +127,129 @@ static void gemm(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_row,
         }
         l += DEPTH;
     } while (l < k);
+}
+
+/* Blocks of 2 vectors by THIN_ROWS rows, which many registers make taller. */
+#define THIN_ROWS (COLUMNS > 2 ? 12 : 6)
+/* Rows of b, or lines at `next`, that are asked for before their use. */
+#define THIN_AHEAD 8
+
+static inline __attribute__((always_inline)) void thin_block(const int rows, const int columns, const product *p,
+                                                             const float *next)
+{
+    vec sum[THIN_ROWS][2];
+    const float *a = p->a, *b = p->b;
+#pragma GCC unroll 12
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < columns; j++)
+            sum[i][j] = p->add ? load(p->c + i * p->c_row + j * WIDTH) : (vec){0};
+    for (int64_t l = 0; l < p->k; l++, a += p->a_col, b += p->b_row) {
+        vec v[2];
+        if (next)
+            __builtin_prefetch(next + l * LINE);
+        for (int j = 0; j < columns; j++) {
+            if (!next)
+                __builtin_prefetch((const void *)((uintptr_t)b + (uintptr_t)(THIN_AHEAD * p->b_row + j * WIDTH) * 4));
+            v[j] = load(b + j * WIDTH);
+        }
+#pragma GCC unroll 12
+        for (int i = 0; i < rows; i++) {
+            const vec x = splat(a[i * p->a_row]);
+            for (int j = 0; j < columns; j++)
+                sum[i][j] = FMA(x, v[j], sum[i][j]);
+        }
+    }
+#pragma GCC unroll 12
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < columns; j++)
+            store(p->c + i * p->c_row + j * WIDTH, sum[i][j]);
+}
+
+/* All rows of one block of columns. */
+static inline __attribute__((always_inline)) void thin_rows(const int columns, int64_t m, product p, const float *next)
+{
+    while (m > 0) {
+        int rows = m >= THIN_ROWS ? THIN_ROWS : m >= 8 ? 8 : m >= 4 ? 4 : m >= 2 ? 2 : 1;
+        switch (rows) {
+        case THIN_ROWS:
+            thin_block(THIN_ROWS, columns, &p, next);
+            break;
+#if COLUMNS > 2
+        case 8:
+            thin_block(8, columns, &p, next);
+            break;
+#endif
+        case 4:
+            thin_block(4, columns, &p, next);
+            break;
+        case 2:
+            thin_block(2, columns, &p, next);
+            break;
+        case 1:
+            thin_block(1, columns, &p, next);
+            break;
+        }
+        m -= rows;
+        p.a += rows * p.a_row;
+        p.c += rows * p.c_row;
+    }
+}
+
+static void thin_gemm(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_row, int64_t a_col, const float *b,
+                      int64_t b_row, float *c, int64_t c_row, const float *next)
+{
+    for (int64_t l = 0; l < k; l += DEPTH)
+        for (int64_t j = 0; j < n; j += 2 * WIDTH) {
+            product p = {k - l < DEPTH ? k - l : DEPTH,
+                         a + l * a_col,
+                         a_row,
+                         a_col,
+                         b + l * b_row + j,
+                         b_row,
+                         c + j,
+                         c_row,
+                         l > 0};
+            if (n - j >= 2 * WIDTH)
+                thin_rows(2, m, p, next ? next + l * LINE : NULL);
+            else
+                thin_rows(1, m, p, next ? next + l * LINE : NULL);
+        }
+}
+
+/* 4 x 4 elements. */
+static inline void transpose_square(const float *x, int64_t x_row, float *out, int64_t out_row)
+{
+    typedef float quad __attribute__((vector_size(16)));
+    typedef int32_t order __attribute__((vector_size(16)));
+    quad r[4], low[2], high[2];
+    for (int i = 0; i < 4; i++)
+        memcpy(&r[i], x + i * x_row, sizeof r[i]);
+    for (int i = 0; i < 2; i++) {
+        low[i] = __builtin_shuffle(r[i], r[i + 2], (order){0, 4, 1, 5});
+        high[i] = __builtin_shuffle(r[i], r[i + 2], (order){2, 6, 3, 7});
+    }
+    r[0] = __builtin_shuffle(low[0], low[1], (order){0, 4, 1, 5});
+    r[1] = __builtin_shuffle(low[0], low[1], (order){2, 6, 3, 7});
+    r[2] = __builtin_shuffle(high[0], high[1], (order){0, 4, 1, 5});
+    r[3] = __builtin_shuffle(high[0], high[1], (order){2, 6, 3, 7});
+    for (int i = 0; i < 4; i++)
+        memcpy(out + i * out_row, &r[i], sizeof r[i]);
+}
+
+static void turn(int64_t rows, int64_t columns, const float *x, int64_t x_row, float *out, int64_t out_row)
+{
+    int64_t i = 0;
+    for (; i + 4 <= rows; i += 4) {
+        int64_t j = 0;
+        for (; j + 4 <= columns; j += 4)
+            transpose_square(x + i * x_row + j, x_row, out + j * out_row + i, out_row);
+        for (; j < columns; j++)
+            for (int k = 0; k < 4; k++)
+                out[j * out_row + i + k] = x[(i + k) * x_row + j];
+    }
+    for (; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++)
+            out[j * out_row + i] = x[i * x_row + j];
 }
 
 /* Columns of x, one after the other, in runs of SG_TILE_LANES rows. */
@@ -308,5 +434,5 @@ static void softmax_vjp_jvp(int64_t n, const float *m, float scale, float shift,
     }
 }
 
-const sg_tile_kernels TABLE = {gemm, transpose, mask,  add,         max,         exp_sum,
-                               keep, multiply,  scale, softmax_vjp, softmax_jvp, softmax_vjp_jvp};
+const sg_tile_kernels TABLE = {gemm,    thin_gemm, turn,     transpose, mask,        add,         max,
+                               exp_sum, keep,      multiply, scale,     softmax_vjp, softmax_jvp, softmax_vjp_jvp};

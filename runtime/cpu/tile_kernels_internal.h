@@ -18,6 +18,12 @@ typedef struct sg_tile_kernels {
     /* c [m, n] = a [m, k] b [k, n], or added to it. Element (i, l) of a lies at i * a_row + l * a_col. */
     void (*gemm)(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_row, int64_t a_col, const float *b,
                  int64_t b_row, float *c, int64_t c_row, bool add);
+    /* The same where one operand comes from far, k is above 0 and nothing is added to. b is asked for some rows ahead, or,
+     * if `next` is not NULL, a line of what begins there is asked for with each step of k. */
+    void (*thin_gemm)(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_row, int64_t a_col, const float *b,
+                      int64_t b_row, float *c, int64_t c_row, const float *next);
+    /* out [columns, rows] = x', x [rows, columns]; any sizes. */
+    void (*turn)(int64_t rows, int64_t columns, const float *x, int64_t x_row, float *out, int64_t out_row);
     /* out [columns, rows_pad] = factor * x', x [rows, columns] with rows `x_row` apart; the padding becomes zero. */
     void (*transpose)(int64_t rows, int64_t columns, float factor, const float *x, int64_t x_row, float *out,
                       int64_t out_row);

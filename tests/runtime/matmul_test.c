@@ -58,6 +58,9 @@ static void test_layers(void **state)
     check(NN, none, none, 672, 159, 200);
     check(TN, none, none, 200, 159, 672);
     check(TN, none, none, 400, 159, 32);
+    check(NN, none, none, 45, 208, 300);
+    check(NT, none, none, 45, 130, 300);
+    check(NT, none, none, 64, 300, 130);
     check(NN, none, none, 300, 530, 70);
     check(NN, none, none, 640, 1, 200);
     check(TN, none, none, 200, 1, 640);
