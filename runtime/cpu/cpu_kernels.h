@@ -25,7 +25,7 @@ extern const sg_cpu_kernel sg_cpu_crf_kernels[];       /* crf.c */
 extern const sg_cpu_kernel sg_cpu_viterbi_kernels[];   /* viterbi.c */
 extern const sg_cpu_kernel sg_cpu_attention_kernels[]; /* attention.c */
 extern const sg_cpu_kernel sg_cpu_attention_derivative_kernels[]; /* attention_derivative.c */
-extern const sg_cpu_kernel sg_cpu_layer_norm_kernels[]; /* layer_norm.c: layer_norm and its derivatives */
+extern const sg_cpu_kernel sg_cpu_layer_norm_kernels[]; /* layer_norm.c: layer_norm, rms_norm and their derivatives */
 extern const sg_cpu_kernel sg_cpu_conv_kernels[];      /* conv.c: convolutions and their gradients */
 extern const sg_cpu_kernel sg_cpu_pool_kernels[];      /* pool.c: pooling */
 extern const sg_cpu_kernel sg_cpu_cross_entropy_kernels[]; /* cross_entropy.c: softmax_cross_entropy and its derivatives */

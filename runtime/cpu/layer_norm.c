@@ -1,4 +1,4 @@
-/* layer_norm.c - layer normalisation and its derivatives, a row at a time in the first-level cache.
+/* layer_norm.c - layer_norm, rms_norm and their derivatives, a row at a time in the first-level cache.
  *
  * Forward: the mean is summed in float, then deviations d = x - mean and their squares: mean d, which would be 0 without rounding,
  * corrects both (Chan, Golub and LeVeque 1983): mean += mean d, variance = mean d^2 - (mean d)^2.
@@ -11,7 +11,10 @@
  *     r (dh - mean dh - du b - u db) - r c gx,    db = mean(dh u) + mean(h du),
  *     mean(h du) = r (mean(h t) - a mean t - b c)                                          (vjp_jvp)
  *
+ * In rms_norm m is 0 and does not move, so what is subtracted because it does is 0: a, mean t and mean dh.
+ *
  * Rows are cut into fixed chunks. Sums over rows are added up within a chunk, then over chunks. */
+#include "ops/derivative_internal.h"
 #include "runtime/cpu/cpu_kernels.h"
 #include "runtime/cpu/norm_kernels_internal.h"
 #include "runtime/cpu/row_kernels_internal.h"
@@ -27,8 +30,8 @@ enum {
     SERIAL_WORK = 16384 /* elements below which a second thread costs more than it saves */
 };
 
-enum { X, GAMMA, BETA };    /* inputs */
-enum { Y, MEAN, RSTD };     /* outputs */
+enum { X, GAMMA };          /* inputs */
+enum { Y };                 /* output */
 enum { TO_GAMMA, TO_BETA }; /* sums over rows */
 
 typedef struct job job;
@@ -37,7 +40,7 @@ typedef void (*row_fn)(const job *j, int64_t r, int64_t chunk);
 typedef struct layer_norm {
     int64_t rows, n, chunk, chunks;
     float eps;
-    bool number[3]; /* by input: gamma or beta is one number instead of a row */
+    bool gamma_number, beta_number; /* one number instead of a row */
     sg_norm_places p;
     row_fn run;
     int32_t alias[3];
@@ -70,9 +73,10 @@ static const float *tangent_row(const job *j, int32_t place, int64_t r)
 static sg_norm_row statistics(const job *j, const float *x)
 {
     int64_t n = j->s->n;
-    float sum[2], shift = sg_row_kernels_best()->sum(n, x) / (float)n;
+    bool centred = j->s->p.centred;
+    float sum[2], shift = centred ? sg_row_kernels_best()->sum(n, x) / (float)n : 0;
     j->k->deviations(n, x, shift, sum);
-    float rest = sum[0] / (float)n, variance = sum[1] / (float)n - rest * rest;
+    float rest = centred ? sum[0] / (float)n : 0, variance = sum[1] / (float)n - rest * rest;
     variance = variance < 0 ? 0 : variance; /* NaN stays */
     return (sg_norm_row){n, x, j->gamma, shift + rest, 1 / sqrtf(variance + j->s->eps)};
 }
@@ -81,10 +85,18 @@ static sg_norm_row known_row(const job *j, int64_t r)
 {
     const sg_norm_places *p = &j->s->p;
     const float *x = row_of(j->l->in[X], j, r);
-    if (p->mean < 0)
+    if (p->spread < 0)
         return statistics(j, x);
-    return (sg_norm_row){j->s->n, x, j->gamma, ((const float *)j->l->in[p->mean])[r],
+    return (sg_norm_row){j->s->n, x, j->gamma, p->centred ? ((const float *)j->l->in[p->mean])[r] : 0,
                          ((const float *)j->l->in[p->spread])[r]};
+}
+
+static void put_statistics(const job *j, int64_t r, float mean, float rstd)
+{
+    const sg_norm_places *p = &j->s->p;
+    ((float *)j->l->out[p->out_spread])[r] = rstd;
+    if (p->centred)
+        ((float *)j->l->out[p->out_mean])[r] = mean;
 }
 
 static void forward_row(const job *j, int64_t r, int64_t chunk)
@@ -92,8 +104,7 @@ static void forward_row(const job *j, int64_t r, int64_t chunk)
     (void)chunk;
     sg_norm_row row = statistics(j, row_of(j->l->in[X], j, r));
     j->k->normalise(&row, j->beta, out_row(j, Y, r));
-    ((float *)j->l->out[MEAN])[r] = row.mean;
-    ((float *)j->l->out[RSTD])[r] = row.rstd;
+    put_statistics(j, r, row.mean, row.rstd);
 }
 
 static void vjp_row(const job *j, int64_t r, int64_t chunk)
@@ -107,7 +118,7 @@ static void vjp_row(const job *j, int64_t r, int64_t chunk)
     if (p->gx < 0)
         return;
     j->k->vjp_sums(&row, g, sum);
-    j->k->vjp(&row, g, sum[0] / n, sum[1] / n, out_row(j, p->gx, r));
+    j->k->vjp(&row, g, p->centred ? sum[0] / n : 0, sum[1] / n, out_row(j, p->gx, r));
 }
 
 static void jvp_row(const job *j, int64_t r, int64_t chunk)
@@ -120,12 +131,11 @@ static void jvp_row(const job *j, int64_t r, int64_t chunk)
     if (p->tx >= 0) {
         plain.gamma = j->ones; /* sums of t and t u */
         j->k->vjp_sums(&plain, t, sum);
-        mean = sum[0] / (float)row.n;
+        mean = p->centred ? sum[0] / (float)row.n : 0;
         along = sum[1] / (float)row.n;
     }
     j->k->jvp(&row, t, mean, along, tangent_row(j, p->tgamma, 0), tangent_row(j, p->tbeta, 0), out_row(j, Y, r));
-    ((float *)j->l->out[MEAN])[r] = mean;
-    ((float *)j->l->out[RSTD])[r] = p->tx < 0 ? 0 : -row.rstd * row.rstd * along;
+    put_statistics(j, r, mean, p->tx < 0 ? 0 : -row.rstd * row.rstd * along);
 }
 
 static void vjp_jvp_row(const job *j, int64_t r, int64_t chunk)
@@ -138,6 +148,8 @@ static void vjp_jvp_row(const job *j, int64_t r, int64_t chunk)
     j->k->second_sums(&row, g, t, dgamma, dg, mean);
     for (int k = 0; k < SG_NORM_SUMS; k++)
         mean[k] /= (float)j->s->n;
+    if (!p->centred)
+        mean[SG_NORM_H] = mean[SG_NORM_T] = mean[SG_NORM_DH] = 0;
     if (sums_rows(j->s))
         j->k->second_columns(&row, g, t, dg, mean[SG_NORM_T], mean[SG_NORM_TU], sum_of(j, TO_GAMMA, chunk),
                              sum_of(j, TO_BETA, chunk));
@@ -168,11 +180,11 @@ static void fill(float *row, int64_t n, float value)
 }
 
 /* Gamma or beta as a row, which is `room` if it is a number. */
-static const float *affine_row(const sg_launch *l, const layer_norm *s, int32_t input, float *room)
+static const float *affine_row(const float *given, bool number, int64_t n, float *room)
 {
-    if (!s->number[input])
-        return l->in[input];
-    fill(room, s->n, *(const float *)l->in[input]);
+    if (!number)
+        return given;
+    fill(room, n, *given);
     return room;
 }
 
@@ -197,8 +209,8 @@ static bool launch(const sg_launch *l, sg_error *err)
     fill(room + 3 * n, n, 1);
     job j = {
         .s = s, .l = l, .k = sg_norm_kernels_best(), .zeros = room + 2 * n, .ones = room + 3 * n, .sums = room + 4 * n};
-    j.gamma = affine_row(l, s, GAMMA, room);
-    j.beta = affine_row(l, s, BETA, room + n);
+    j.gamma = affine_row(l->in[GAMMA], s->gamma_number, n, room);
+    j.beta = s->p.beta < 0 ? j.zeros : affine_row(l->in[s->p.beta], s->beta_number, n, room + n);
     sg_cpu_parallel(s->rows * n < SERIAL_WORK ? 1 : l->threads, s->chunks, run_chunks, &j);
     finish_sums(&j, TO_GAMMA, s->p.ggamma);
     finish_sums(&j, TO_BETA, s->p.gbeta);
@@ -207,7 +219,10 @@ static bool launch(const sg_launch *l, sg_error *err)
 
 /* --------------------------------------------------------------------------------------------------------- prepare */
 
-static bool is_number(const sg_kernel_spec *spec, int32_t input) { return spec->in_shape[input].rank == 0; }
+static bool is_number(const sg_kernel_spec *spec, int32_t input)
+{
+    return input >= 0 && spec->in_shape[input].rank == 0;
+}
 
 /* Sums and tangents are those of rows: where gamma or beta is one number, its derivatives are left to the decomposition. */
 static bool supports(const sg_kernel_spec *spec)
@@ -216,23 +231,21 @@ static bool supports(const sg_kernel_spec *spec)
     if (spec->in_dtype[X] != SG_F32 || !sg_norm_find(spec, &p))
         return false;
     bool gamma_varies = p.ggamma >= 0 || p.tgamma >= 0, beta_varies = p.gbeta >= 0 || p.tbeta >= 0;
-    return !(gamma_varies && is_number(spec, GAMMA)) && !(beta_varies && is_number(spec, BETA));
+    return !(gamma_varies && is_number(spec, GAMMA)) && !(beta_varies && is_number(spec, p.beta));
 }
 
 static row_fn row_of_op(const sg_op *op)
 {
-    return op == &sg_op_layer_norm       ? forward_row
-           : op == &sg_op_layer_norm_vjp ? vjp_row
-           : op == &sg_op_layer_norm_jvp ? jvp_row
-                                         : vjp_jvp_row;
+    return !op->parent ? forward_row : sg_is_vjp(op) ? vjp_row : !op->parent->parent ? jvp_row : vjp_jvp_row;
 }
 
 static void cut_chunks(layer_norm *s, const sg_kernel_spec *spec)
 {
     const sg_shape *x = &spec->in_shape[X];
+    int64_t axes = s->p.centred ? spec->attr[0].i : spec->in_shape[GAMMA].rank;
     s->rows = s->n = 1;
     for (int32_t i = 0; i < x->rank; i++)
-        *(i < x->rank - spec->attr[0].i ? &s->rows : &s->n) *= x->dim[i];
+        *(i < x->rank - axes ? &s->rows : &s->n) *= x->dim[i];
     int64_t least = s->n < CHUNK_LEAST ? CHUNK_LEAST / (s->n > 0 ? s->n : 1) : 1;
     s->chunk = (s->rows + CHUNKS - 1) / CHUNKS;
     s->chunk = s->chunk < least ? least : s->chunk;
@@ -247,17 +260,17 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     layer_norm *s = sg_calloc(1, sizeof *s);
     if (!s)
         return sg_fail(err, SG_E_MEMORY, "out of memory for %s", op->name);
-    cut_chunks(s, spec);
     sg_norm_find(spec, &s->p);
-    s->eps = (float)spec->attr[1].f;
-    s->number[GAMMA] = is_number(spec, GAMMA);
-    s->number[BETA] = is_number(spec, BETA);
+    cut_chunks(s, spec);
+    s->eps = (float)s->p.eps;
+    s->gamma_number = is_number(spec, GAMMA);
+    s->beta_number = is_number(spec, s->p.beta);
     s->run = row_of_op(op);
     for (int32_t k = 0; k < 3; k++)
         s->alias[k] = -1;
-    if (op == &sg_op_layer_norm)
+    if (s->run == forward_row)
         s->alias[Y] = X; /* a row is read before it is written */
-    if (op == &sg_op_layer_norm_vjp && s->p.gx >= 0)
+    if (s->run == vjp_row && s->p.gx >= 0)
         s->alias[s->p.gx] = s->p.g;
     int64_t sums = sums_rows(s) ? 2 * s->chunks : 0;
     *out = (sg_kernel){.name = op->name, .launch = launch, .state = s, .release = sg_free, .alias = s->alias};
@@ -269,4 +282,8 @@ const sg_cpu_kernel sg_cpu_layer_norm_kernels[] = {{&sg_op_layer_norm, supports,
                                                    {&sg_op_layer_norm_vjp, supports, prepare},
                                                    {&sg_op_layer_norm_jvp, supports, prepare},
                                                    {&sg_op_layer_norm_vjp_jvp, supports, prepare},
+                                                   {&sg_op_rms_norm, supports, prepare},
+                                                   {&sg_op_rms_norm_vjp, supports, prepare},
+                                                   {&sg_op_rms_norm_jvp, supports, prepare},
+                                                   {&sg_op_rms_norm_vjp_jvp, supports, prepare},
                                                    {0}};
