@@ -34,7 +34,8 @@ static json_t *row_document(const sg_bench_row *r)
 static json_t *target_document(const sg_bench_target *t)
 {
     if (t->missing[0])
-        return json_pack("{s:s, s:s, s:s}", "device", t->device, "dtype", t->dtype, "missing", t->missing);
+        return json_pack("{s:o, s:s, s:o}", "device", sg_json_text(t->device), "dtype", t->dtype, "missing",
+                         sg_json_text(t->missing));
     return json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:f}", "device", t->device, "dtype", t->dtype, "text", t->text,
                      "peak_flops", t->flops, "peak_bytes_per_s", t->bytes, "upload_bytes_per_s", t->upload,
                      "download_bytes_per_s", t->download);

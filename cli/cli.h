@@ -5,6 +5,7 @@
 #ifndef SG_CLI_H
 #define SG_CLI_H
 
+#include "models/json_internal.h"
 #include "models/models.h"
 
 #include <jansson.h>

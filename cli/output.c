@@ -25,16 +25,14 @@ int sg_exit_code(sg_status status)
     }
 }
 
-static json_t *text_or_null(const char *text) { return text[0] ? json_string(text) : json_null(); }
+static json_t *text_or_null(const char *text) { return sg_json_text(text[0] ? text : NULL); }
 
 static json_t *int_or_null(int64_t value) { return value > 0 ? json_integer(value) : json_null(); }
 
 static json_t *error_document(const sg_error *err, int code)
 {
-    json_t *message = json_string(err->text);
-    return json_pack("{s:{s:i,s:o,s:o,s:o,s:o}}", "error", "code", code, "message",
-                     message ? message : json_string("(not UTF-8)"), "file", text_or_null(err->file), "line",
-                     int_or_null(err->line), "column", int_or_null(err->column));
+    return json_pack("{s:{s:i,s:o,s:o,s:o,s:o}}", "error", "code", code, "message", sg_json_text(err->text), "file",
+                     text_or_null(err->file), "line", int_or_null(err->line), "column", int_or_null(err->column));
 }
 
 /* An operator's error already names node and shapes; the node's name is added where the text leaves it out. */

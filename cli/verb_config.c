@@ -9,11 +9,11 @@ static json_t *value_document(const sg_config *config, const sg_option *option)
     sg_config_format(config, option, text, sizeof text);
     json_t *value = json_loads(text, JSON_DECODE_ANY, NULL); /* numbers, lists of numbers, true, null */
     if (value || option->type < SG_OPTION_PATHS)
-        return value ? value : json_string(text);
+        return value ? value : sg_json_text(text);
     const sg_texts *paths = (const sg_texts *)((const char *)sg_config_values(config) + option->offset);
     value = json_array();
     for (int64_t i = 0; i < paths->count; i++)
-        json_array_append_new(value, json_string(paths->at[i]));
+        json_array_append_new(value, sg_json_text(paths->at[i]));
     return value;
 }
 
@@ -24,7 +24,8 @@ static int show_json(const sg_config *config, bool origins)
         const sg_option *option = sg_option_at(i);
         json_t *value = value_document(config, option);
         if (origins)
-            value = json_pack("{s:o,s:s}", "value", value, "origin", sg_config_origin(config, option->key));
+            value =
+                json_pack("{s:o,s:o}", "value", value, "origin", sg_json_text(sg_config_origin(config, option->key)));
         json_object_set_new(document, option->key, value);
     }
     return sg_cli_json(document, SG_EXIT_OK);

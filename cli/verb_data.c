@@ -63,8 +63,9 @@ static json_t *files_document(const sg_dataset *data)
                 rows++;
                 on += data->label_indptr[i + 1] - data->label_indptr[i];
             }
-        json_array_append_new(files, json_pack("{s:s,s:I,s:o}", "file", data->files[f], "rows", (json_int_t)rows,
-                                               "cardinality", sg_json_number(rows ? (double)on / (double)rows : 0)));
+        json_array_append_new(files,
+                              json_pack("{s:o,s:I,s:o}", "file", sg_json_text(data->files[f]), "rows", (json_int_t)rows,
+                                        "cardinality", sg_json_number(rows ? (double)on / (double)rows : 0)));
     }
     return files;
 }
@@ -140,8 +141,8 @@ static int print_notes(const sg_cli *cli, const sg_dataset *data)
     }
     json_t *notes = json_array();
     for (int32_t i = 0; i < data->n_notes; i++)
-        json_array_append_new(notes,
-                              json_pack("{s:b,s:s}", "warning", data->notes[i].warning, "text", data->notes[i].text));
+        json_array_append_new(notes, json_pack("{s:b,s:o}", "warning", data->notes[i].warning, "text",
+                                               sg_json_text(data->notes[i].text)));
     return sg_cli_json(json_pack("{s:I,s:o}", "rows", (json_int_t)data->rows, "notes", notes), SG_EXIT_OK);
 }
 
@@ -210,8 +211,9 @@ static int report_written(const sg_cli *cli, const source *s)
 {
     const char *path = sg_cli_value(cli, "output");
     if (cli->json)
-        return sg_cli_json(json_pack("{s:s,s:I,s:I,s:I}", "written", path, "rows", (json_int_t)s->data->rows,
-                                     "features", (json_int_t)s->data->features, "labels", (json_int_t)s->data->labels),
+        return sg_cli_json(json_pack("{s:o,s:I,s:I,s:I}", "written", sg_json_text(path), "rows",
+                                     (json_int_t)s->data->rows, "features", (json_int_t)s->data->features, "labels",
+                                     (json_int_t)s->data->labels),
                            SG_EXIT_OK);
     sg_cli_log(cli, "written", "%s: %lld rows, %lld features, %lld labels", path, (long long)s->data->rows,
                (long long)s->data->features, (long long)s->data->labels);
@@ -252,7 +254,7 @@ static int split(sg_cli *cli)
     if (split_to(cli, &s, &err) != SG_OK)
         code = sg_cli_fail(cli, &err);
     else if (cli->json)
-        code = sg_cli_json(json_pack("{s:s?,s:o,s:I}", "written", sg_cli_value(cli, "output"), "parts",
+        code = sg_cli_json(json_pack("{s:o,s:o,s:I}", "written", sg_json_text(sg_cli_value(cli, "output")), "parts",
                                      parts_document(&s), "left_out", (json_int_t)s.split.unlabelled),
                            SG_EXIT_OK);
     else

@@ -100,8 +100,8 @@ static int report(const sg_cli *cli, const evaluation *e)
         return code;
     }
     json_t *test = sg_metrics_document(&e->metrics);
-    json_t *document = json_pack("{s:s,s:n,s:n,s:O,s:o,s:I}", "run", cli->arguments[0], "epoch", "best", "test", test,
-                                 "metrics", test, "rows", (json_int_t)e->count);
+    json_t *document = json_pack("{s:o,s:n,s:n,s:O,s:o,s:I}", "run", sg_json_text(cli->arguments[0]), "epoch", "best",
+                                 "test", test, "metrics", test, "rows", (json_int_t)e->count);
     recall_run(cli->arguments[0], document);
     return sg_cli_json(document, code);
 }

@@ -93,8 +93,9 @@ static json_t *cost_document(const sg_cli *cli, const wanted *w)
     json_t *bytes =
         json_pack("{s:I,s:I,s:I,s:I}", "parameters", (json_int_t)i->store_bytes, "inputs", (json_int_t)i->input_bytes,
                   "results", (json_int_t)i->result_bytes, "temporaries", (json_int_t)i->temporary_bytes);
-    return json_pack("{s:s,s:s,s:i,s:i,s:f,s:f,s:o}", "graph", what(cli), "backend", w->backend, "kernels",
-                     (int)i->nodes, "fused", (int)i->fused, "flops", i->flops, "traffic", i->bytes, "planned", bytes);
+    return json_pack("{s:o,s:s,s:i,s:i,s:f,s:f,s:o}", "graph", sg_json_text(what(cli)), "backend", w->backend,
+                     "kernels", (int)i->nodes, "fused", (int)i->fused, "flops", i->flops, "traffic", i->bytes,
+                     "planned", bytes);
 }
 
 static sg_status print(const sg_cli *cli, const drawing *d, FILE *out, sg_error *err)
@@ -145,8 +146,8 @@ static int summary(const sg_cli *cli, const drawing *d)
                               json_pack("{s:s,s:I,s:b}", "name", entry->name, "elements",
                                         (json_int_t)sg_shape_count(&entry->shape), "trainable", entry->trainable));
     }
-    return sg_cli_json(json_pack("{s:i,s:s?,s:o}", "nodes", (int)sg_node_count(d->graph), "written",
-                                 sg_cli_value(cli, "output"), "entries", entries),
+    return sg_cli_json(json_pack("{s:i,s:o,s:o}", "nodes", (int)sg_node_count(d->graph), "written",
+                                 sg_json_text(sg_cli_value(cli, "output")), "entries", entries),
                        SG_EXIT_OK);
 }
 

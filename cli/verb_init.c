@@ -67,7 +67,7 @@ static int run(sg_cli *cli)
     sg_config_free(config);
     if (status != SG_OK)
         return sg_cli_fail(cli, &err);
-    return cli->json ? sg_cli_json(json_pack("{s:s?}", "written", path), SG_EXIT_OK) : SG_EXIT_OK;
+    return cli->json ? sg_cli_json(json_pack("{s:o}", "written", sg_json_text(path)), SG_EXIT_OK) : SG_EXIT_OK;
 }
 
 const sg_verb sg_verb_init = {

@@ -36,13 +36,13 @@ static json_t *document_of(const sg_trained *t)
         json_array_append_new(labels, json_pack("{s:s,s:o}", "name", m->labels[i], "threshold",
                                                 sg_json_number((double)t->thresholds[i])));
     for (int32_t i = 0; i < m->n_provenance; i++)
-        json_object_set_new(provenance, m->provenance[i].key, json_string(m->provenance[i].value));
+        json_object_set_new(provenance, m->provenance[i].key, sg_json_text(m->provenance[i].value));
     for (int32_t i = 0; i < sg_result_count(m->graph); i++)
         json_array_append_new(results, json_string(sg_result_name(m->graph, i)));
-    return json_pack("{s:s,s:s,s:I,s:I,s:i,s:o,s:o,s:o,s:o,s:s}", "folder", t->folder, "task", m->task, "parameters",
-                     (json_int_t)parameter_count(m->store), "features", (json_int_t)t->schema->n_features, "nodes",
-                     (int)sg_node_count(m->graph), "results", results, "labels", labels, "tensors", tensors,
-                     "provenance", provenance, "recipe", m->recipe);
+    return json_pack("{s:o,s:s,s:I,s:I,s:i,s:o,s:o,s:o,s:o,s:o}", "folder", sg_json_text(t->folder), "task", m->task,
+                     "parameters", (json_int_t)parameter_count(m->store), "features", (json_int_t)t->schema->n_features,
+                     "nodes", (int)sg_node_count(m->graph), "results", results, "labels", labels, "tensors", tensors,
+                     "provenance", provenance, "recipe", sg_json_text(m->recipe));
 }
 
 static void print_text(const sg_cli *cli, const sg_trained *t)

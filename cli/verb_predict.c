@@ -130,7 +130,8 @@ static int write_json(const sg_cli *cli, prediction *s)
 {
     const char *path = sg_cli_value(cli, "output");
     if (path)
-        return sg_cli_json(json_pack("{s:s,s:I}", "written", path, "rows", (json_int_t)s->data->rows), SG_EXIT_OK);
+        return sg_cli_json(json_pack("{s:o,s:I}", "written", sg_json_text(path), "rows", (json_int_t)s->data->rows),
+                           SG_EXIT_OK);
     json_t *rows = json_array();
     for (int64_t row = 0; row < s->data->rows; row++)
         json_array_append_new(rows, row_document(s, row));

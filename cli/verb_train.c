@@ -147,8 +147,9 @@ static int report(const sg_cli *cli, const char *folder, const sg_train_result *
 {
     int code = sg_require_hold(cli, &result->best, &result->test);
     if (cli->json)
-        return sg_cli_json(json_pack("{s:s,s:I,s:o,s:o}", "run", folder, "epoch", (json_int_t)result->epoch, "best",
-                                     sg_metrics_document(&result->best), "test", sg_metrics_document(&result->test)),
+        return sg_cli_json(json_pack("{s:o,s:I,s:o,s:o}", "run", sg_json_text(folder), "epoch",
+                                     (json_int_t)result->epoch, "best", sg_metrics_document(&result->best), "test",
+                                     sg_metrics_document(&result->test)),
                            code);
     printf("run          %s\nbest epoch   %lld\n", folder, (long long)result->epoch);
     sg_metrics_print(&result->best, "validation   ");
@@ -177,11 +178,11 @@ static json_t *seeds_document(const char *folder, const sg_seeds_result *result)
         snprintf(path, sizeof path, "%s/seed-%lld", folder, (long long)s->seed);
         json_t *seed = parts_document(&s->result.best, &s->result.test);
         json_object_set_new(seed, "seed", json_integer(s->seed));
-        json_object_set_new(seed, "run", json_string(path));
+        json_object_set_new(seed, "run", sg_json_text(path));
         json_object_set_new(seed, "epoch", json_integer(s->result.epoch));
         json_array_append_new(seeds, seed);
     }
-    return json_pack("{s:s, s:o, s:o, s:o}", "run", folder, "seeds", seeds, "mean",
+    return json_pack("{s:o, s:o, s:o, s:o}", "run", sg_json_text(folder), "seeds", seeds, "mean",
                      parts_document(&result->mean_best, &result->mean_test), "std",
                      parts_document(&result->deviation_best, &result->deviation_test));
 }

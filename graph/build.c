@@ -185,6 +185,7 @@ sg_status sg_infer_fail(const sg_infer_args *args, sg_status status, const char 
     args->err->status = status;
     vsnprintf(args->err->text, sizeof args->err->text, fmt, list);
     va_end(list);
+    sgi_one_line(args->err->text);
     snprintf(args->err->op, sizeof args->err->op, "%s", args->op->name);
     return status;
 }

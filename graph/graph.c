@@ -68,8 +68,10 @@ sg_value sg_graph_fail(sg_graph *graph, sg_status status, sg_value near, const c
     e->status = status;
     vsnprintf(e->text, sizeof e->text, fmt, args);
     va_end(args);
+    sgi_one_line(e->text);
     snprintf(e->op, sizeof e->op, "%s", node ? node->op->name : "");
     snprintf(e->node, sizeof e->node, "%s", node ? node->name : "");
+    sgi_one_line(e->node);
     snprintf(e->file, sizeof e->file, "%s", here_file);
     e->line = here_line;
     return SG_NONE;

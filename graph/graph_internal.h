@@ -71,6 +71,9 @@ struct sg_graph {
     sg_error error;  /* top graph only: the first error */
 };
 
+/* Names that stand in an error come from files too: control characters, which could end the line or steer a terminal, become '?'. */
+void sgi_one_line(char *text);
+
 /* The place set by sg_here. */
 void sgi_place(const char **file, int32_t *line);
 sg_graph *sgi_top(const sg_graph *graph);

@@ -1,5 +1,5 @@
 /* status.c - status texts and error records. */
-#include "graph/graph.h"
+#include "graph/graph_internal.h"
 
 #include <string.h>
 
@@ -15,6 +15,13 @@ const char *sg_status_text(sg_status status)
     return "unknown status";
 }
 
+void sgi_one_line(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7f)
+            *text = '?';
+}
+
 static sg_status fill(sg_error *err, sg_status status, const char *file, int64_t line, int64_t column, const char *fmt,
                       va_list args)
 {
@@ -26,6 +33,8 @@ static sg_status fill(sg_error *err, sg_status status, const char *file, int64_t
     err->column = column;
     snprintf(err->file, sizeof err->file, "%s", file ? file : "");
     vsnprintf(err->text, sizeof err->text, fmt, args);
+    sgi_one_line(err->file);
+    sgi_one_line(err->text);
     return status;
 }
 

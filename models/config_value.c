@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utf8proc.h>
 
 struct sg_config_block {
     sg_config_block *next;
@@ -185,6 +186,16 @@ static sg_status expand(sg_config *config, const sg_scalar_text *item, const cha
     return *out ? SG_OK : sg_config_no_memory(err);
 }
 
+/* The configuration is kept as YAML, in run directories and models, and YAML holds Unicode alone. */
+static sg_status check_unicode(const sg_option *option, const sg_scalar_text *item, const char *text, sg_error *err)
+{
+    utf8proc_int32_t code;
+    for (utf8proc_ssize_t step; *text; text += step)
+        if ((step = utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &code)) <= 0)
+            return sg_config_fail_at(item->place, err, "%s is not UTF-8: %.80s", option->key, item->text);
+    return SG_OK;
+}
+
 static sg_status parse_text(sg_config *config, const sg_option *option, const sg_scalar_text *item, const char **out,
                             sg_error *err)
 {
@@ -192,9 +203,10 @@ static sg_status parse_text(sg_config *config, const sg_option *option, const sg
     if (is_null(item))
         return SG_OK;
     if (option->type == SG_OPTION_PATH || option->type == SG_OPTION_PATHS)
-        return expand(config, item, out, err);
-    *out = sg_config_text(config, item->text, strlen(item->text));
-    return *out ? SG_OK : sg_config_no_memory(err);
+        SG_TRY(expand(config, item, out, err));
+    else if (!(*out = sg_config_text(config, item->text, strlen(item->text))))
+        return sg_config_no_memory(err);
+    return check_unicode(option, item, *out, err);
 }
 
 static sg_status assign_scalar(sg_config *config, const sg_option *option, const sg_scalar_text *item, void *slot,

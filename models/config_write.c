@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utf8proc.h>
 
 /* A text being written into a fixed buffer. */
 typedef struct writer {
@@ -40,6 +41,13 @@ static void put_int(writer *w, int64_t value)
     put_text(w, text);
 }
 
+/* Control characters, breaks of lines that YAML knows and is not to fold, and what its readers refuse. */
+static bool is_escaped(utf8proc_int32_t code)
+{
+    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x2028 || code == 0x2029 || code == 0xfeff ||
+           code == 0xfffe || code == 0xffff;
+}
+
 /* Plain where no YAML reader could take it for something else, else in double quotes. */
 static void put_string(writer *w, const char *text)
 {
@@ -50,14 +58,17 @@ static void put_string(writer *w, const char *text)
         return;
     }
     put_text(w, "\"");
-    for (const char *c = text; *c; c++) {
+    utf8proc_int32_t code;
+    for (utf8proc_ssize_t step; *text; text += step) {
         char escape[8];
-        if (*c == '"' || *c == '\\')
-            snprintf(escape, sizeof escape, "\\%c", *c);
-        else if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            snprintf(escape, sizeof escape, "\\x%02X", (unsigned char)*c);
+        step = utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &code);
+        step = step > 0 ? step : 1; /* texts are checked where they are read */
+        if (*text == '"' || *text == '\\')
+            snprintf(escape, sizeof escape, "\\%c", *text);
+        else if (is_escaped(code))
+            snprintf(escape, sizeof escape, code < 0x100 ? "\\x%02X" : "\\u%04X", (unsigned)code);
         else
-            snprintf(escape, sizeof escape, "%c", *c);
+            snprintf(escape, sizeof escape, "%.*s", (int)step, text);
         put_text(w, escape);
     }
     put_text(w, "\"");

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "models/json_internal.h"
 #include "models/train_internal.h"
 #include "serialize/serialize.h"
 
@@ -463,9 +464,9 @@ sg_status sgi_folder_status(sgi_run *run, const char *status, sg_error *err)
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
     json_t *argv = json_array();
     for (int i = 0; argv && i < run->group->options->argc; i++)
-        json_array_append_new(argv, json_string(run->group->options->argv[i]));
-    json_t *value = json_pack("{s:s, s:o, s:s, s:s, s:s, s:I, s:s, s:I}", "version", SG_VERSION, "argv", argv, "host",
-                              host, "device", run->group->device, "data", run->group->d->sha256, "seed",
+        json_array_append_new(argv, sg_json_text(run->group->options->argv[i]));
+    json_t *value = json_pack("{s:s, s:o, s:s, s:s, s:o, s:I, s:s, s:I}", "version", SG_VERSION, "argv", argv, "host",
+                              host, "device", run->group->device, "data", sg_json_text(run->group->d->sha256), "seed",
                               (json_int_t)run->c->seed, "status", status, "epoch", (json_int_t)run->at.epoch);
     if (value)
         json_object_set_new(value, "updated", json_string(when));

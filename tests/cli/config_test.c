@@ -300,6 +300,31 @@ static void written_yaml_reads_back(void **state)
     sg_config_free(again);
 }
 
+/* Characters that YAML's readers fold, or refuse, as they stand are escaped; what is not Unicode is refused when it is set, not
+ * when the model that holds the recipe is opened. */
+static void names_of_files_survive(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"tab\t",        "\x7f",         "\xc2\x85",     "\xc2\x9f",
+                                        "\xe2\x80\xa8", "\xef\xbb\xbf", "\xef\xbf\xbe", "\xc3\xa9 \xf0\x9f\x98\x80"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const sg_setting set = {"--set", "data.dir", names[i]};
+        sg_config *config = load(NULL, &set, 1, NULL, 0);
+        char *yaml = sg_config_yaml(config);
+        sg_config *again = parse_ok(yaml);
+        assert_string_equal(sg_config_values(again)->data.dir, names[i]);
+        sg_free(yaml);
+        sg_config_free(config);
+        sg_config_free(again);
+    }
+    sg_config *config;
+    sg_error err;
+    const sg_setting latin = {"--train", "data.train", "caf\xe9.arff"};
+    sg_config_request request = {.sets = &latin, .n_sets = 1};
+    assert_int_equal(sg_config_load(&config, &request, &err), SG_E_CONFIG);
+    assert_non_null(strstr(err.text, "--train: data.train is not UTF-8"));
+}
+
 static void every_default_is_valid_and_documented(void **state)
 {
     (void)state;
@@ -352,6 +377,7 @@ int main(void)
         cmocka_unit_test(settings_name_themselves),
         cmocka_unit_test(lists_on_the_command_line),
         cmocka_unit_test(written_yaml_reads_back),
+        cmocka_unit_test(names_of_files_survive),
         cmocka_unit_test(every_default_is_valid_and_documented),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -269,6 +269,22 @@ static void equal_seeds_equal_bytes(void **state)
     free(three);
 }
 
+/* Names need not be UTF-8, JSON must: one document and the right code whatever the name, and the bytes of the file's name kept. */
+static void any_name_gives_a_document(void **state)
+{
+    (void)state;
+    json_t *missing = document("eval 'no\xffne' --json", 1);
+    const char *message = json_string_value(json_object_get(json_object_get(missing, "error"), "message"));
+    assert_non_null(message && strstr(message, "no\xef\xbf\xbdne") ? message : NULL);
+    json_decref(missing);
+    write_data("toy.arff");
+    json_t *run = document("train " TOY "--epochs 1 -q --json -o 'r\xe9sum'", 0);
+    assert_string_equal(json_string_value(json_object_get(run, "run")), "r\xef\xbf\xbdsum");
+    json_decref(run);
+    json_decref(document("eval 'r\xe9sum' toy.arff --json --threads 1", 0));
+    fails("eval 'two\nlines\033[31m'", 1, "two?lines?[31m");
+}
+
 static void broken_models_are_refused(void **state)
 {
     (void)state;
@@ -414,6 +430,7 @@ int main(void)
         cmocka_unit_test(train_evaluate_predict),
         cmocka_unit_test(equal_seeds_equal_bytes),
         cmocka_unit_test(broken_models_are_refused),
+        cmocka_unit_test(any_name_gives_a_document),
         cmocka_unit_test(interrupted_runs_go_on),
         cmocka_unit_test(gradcheck_and_bench),
         cmocka_unit_test(bench_of_bert),
