@@ -144,12 +144,13 @@ int32_t sg_checkpoint_begin(sg_graph *graph) { return graph ? sg_node_count(grap
 
 void sg_checkpoint_end(sg_graph *graph, int32_t begin, sg_value *y, int32_t n_y)
 {
-    bool ok = graph && sg_graph_status(graph, NULL) == SG_OK && n_y > 0;
+    bool ok = graph && sg_graph_status(graph, NULL) == SG_OK && n_y > 0 && begin >= 0;
     segment s = {.graph = graph, .begin = begin, .n = n_y};
     for (int32_t k = 0; ok && k < n_y; k++)
         ok = !sg_is_none(y[k]) && y[k].graph == graph;
     if (graph && !ok)
-        sg_graph_fail(graph, SG_E_ARGUMENT, SG_NONE, "sg_checkpoint_end: a result is missing or of another graph");
+        sg_graph_fail(graph, SG_E_ARGUMENT, SG_NONE,
+                      "sg_checkpoint_end: no such beginning, or a result is missing or of another graph");
     if (ok) {
         s.inside = sg_calloc(sg_node_count(graph) + 1, sizeof *s.inside);
         s.listed = sg_calloc(sg_value_count(graph) + 1, sizeof *s.listed);

@@ -39,15 +39,21 @@ static void decompose(sg_graph *to, sg_graph *from, const sg_node *node, const s
         out[j] = sg_cast(out[j], sg_dtype_of(sg_value_at(from, node->out + j)));
 }
 
+/* On another device the casts to and from bf16 would be as foreign as what they surround. */
+static bool computes_bf16(const sg_session *s)
+{
+    return s->backend->computes && s->backend->computes(s->device, SG_BF16);
+}
+
 /* What the device lacks is decomposed, or runs in f32 if it only lacks bf16. */
 static bool replace(void *user, sg_graph *to, sg_graph *from, const sg_node *node, const sg_value *in, sg_value *out)
 {
     lowering *l = user;
-    bool yes, wide = false;
+    bool yes, wide = false, has_bf16 = computes_bf16(l->session);
     if (node->op->flags & SG_OP_LEAF || sg_is_view(node) || node->op == &sg_op_repeat)
         return false;
     if (sg_spec_supported(l->session, from, node, false, &yes) != SG_OK ||
-        sg_spec_supported(l->session, from, node, true, &wide) != SG_OK) {
+        (has_bf16 && sg_spec_supported(l->session, from, node, true, &wide) != SG_OK)) {
         sg_graph_fail(to, SG_E_MEMORY, SG_NONE, "out of memory while compiling");
         return true;
     }

@@ -200,6 +200,21 @@ static void no_cost_without_derivatives(void **state)
     sg_store_free(store);
 }
 
+static void beginnings_that_are_none(void **state)
+{
+    (void)state;
+    sg_graph *graph = sg_graph_new();
+    sg_value y = sg_tanh(sg_input(graph, "x", SG_F32, SG_SHAPE(2)));
+    sg_checkpoint_end(graph, -1, &y, 1);
+    assert_int_equal(sg_graph_status(graph, NULL), SG_E_ARGUMENT);
+    sg_graph_free(graph);
+    graph = sg_graph_new();
+    y = sg_tanh(sg_input(graph, "x", SG_F32, SG_SHAPE(2)));
+    sg_checkpoint_end(graph, 1000, &y, 1); /* nothing since: an empty segment */
+    assert_int_equal(sg_graph_status(graph, NULL), SG_OK);
+    sg_graph_free(graph);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +222,7 @@ int main(void)
         cmocka_unit_test(less_memory),
         cmocka_unit_test(products),
         cmocka_unit_test(no_cost_without_derivatives),
+        cmocka_unit_test(beginnings_that_are_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

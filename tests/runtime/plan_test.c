@@ -203,6 +203,28 @@ static void test_missing_kernels(void **state)
     sg_store_free(store);
 }
 
+/* What a device cannot store is told as a missing kernel too: casts to bf16 are no way out where there is no bf16. */
+static void test_foreign_dtypes(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        sg_store *store = sg_store_new(SG_F32);
+        sg_graph *graph = sg_graph_new();
+        sg_value x = sg_input(graph, "x", k ? SG_F32 : SG_BF16, SG_SHAPE(4));
+        sg_result(graph, "y", sg_named(k ? sg_cast(x, SG_BF16) : sg_tanh(x), "foreign"));
+        sg_session *s = NULL;
+        sg_session_options o = {.size = sizeof o, .backend = "cpu", .threads = 1};
+        sg_plan *plan;
+        sg_error err;
+        assert_int_equal(sg_session_new(&s, store, &o, NULL), SG_OK);
+        assert_int_equal(sg_plan_new(&plan, s, graph, &err), SG_E_UNSUPPORTED);
+        assert_non_null(strstr(err.text, k ? "foreign (cast)" : "foreign (tanh)"));
+        sg_session_free(s);
+        sg_graph_free(graph);
+        sg_store_free(store);
+    }
+}
+
 /* A failure that depends on values names the node and the place in the source, on every backend. */
 static void test_index_out_of_range(void **state)
 {
@@ -485,13 +507,21 @@ static void test_describe(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_session_errors), cmocka_unit_test(test_numbers_as_declared),
-        cmocka_unit_test(test_ports),          cmocka_unit_test(test_uninitialised_entry),
-        cmocka_unit_test(test_sticky_error),   cmocka_unit_test(test_missing_kernels),
-        cmocka_unit_test(test_decomposition),  cmocka_unit_test(test_rebind),
-        cmocka_unit_test(test_no_allocation),  cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_audit),          cmocka_unit_test(test_index_out_of_range),
-        cmocka_unit_test(test_profile),        cmocka_unit_test(test_describe),
+        cmocka_unit_test(test_session_errors),
+        cmocka_unit_test(test_numbers_as_declared),
+        cmocka_unit_test(test_ports),
+        cmocka_unit_test(test_uninitialised_entry),
+        cmocka_unit_test(test_sticky_error),
+        cmocka_unit_test(test_missing_kernels),
+        cmocka_unit_test(test_foreign_dtypes),
+        cmocka_unit_test(test_decomposition),
+        cmocka_unit_test(test_rebind),
+        cmocka_unit_test(test_no_allocation),
+        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_audit),
+        cmocka_unit_test(test_index_out_of_range),
+        cmocka_unit_test(test_profile),
+        cmocka_unit_test(test_describe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
