@@ -319,11 +319,12 @@ static bool leave_sum(builder *b, int32_t slot, int32_t output)
 
 /* ---- bodies */
 
-static int64_t trailing_count(const sg_shape *shape, int64_t axes)
+/* Elements of a sum. They are neighbours, but axes of size 1 may stand behind or between those that are summed. */
+static int64_t summed_count(const sg_shape *shape, const sg_attr *axes)
 {
     int64_t n = 1;
-    for (int32_t i = shape->rank - (int32_t)axes; i < shape->rank; i++)
-        n *= shape->dim[i];
+    for (int64_t i = 0; i < axes->count; i++)
+        n *= shape->dim[axes->ints[i]];
     return n;
 }
 
@@ -354,7 +355,7 @@ static bool compile_results(builder *b, sg_graph *body, const int32_t *slot_of)
         const sg_node *node = sg_node_of(v);
         if (node->op == &sg_op_sum) {
             p->space = *sg_shape_of(sg_value_at(body, node->in[0]));
-            p->row = trailing_count(&p->space, node->attr[0].count);
+            p->row = summed_count(&p->space, &node->attr[0]);
             p->empty_rows = sg_shape_count(sg_shape_of(v));
             if (!leave_sum(b, slot_of[node->in[0]], j))
                 return false;

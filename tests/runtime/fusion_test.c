@@ -232,6 +232,27 @@ static void compare(const maker *m, const char *what, const outcome *a, const ou
         }
 }
 
+static void check_made(maker *m, sg_store *store)
+{
+    sg_store_initialise(store, 1);
+    outcome expected = {0}, one = {0}, now = {0};
+    run(m, "reference", 1, false, &expected);
+    run(m, "cpu", 1, true, &now);
+    compare(m, "unfused against reference", &now, &expected, 2e-4);
+    release(&now);
+    run(m, "cpu", 1, false, &one);
+    compare(m, "fused against reference", &one, &expected, 2e-4);
+    for (int32_t threads = 2; threads <= 3; threads++) {
+        run(m, "cpu", threads, false, &now);
+        compare(m, "threads", &now, &one, 0);
+        release(&now);
+    }
+    release(&one);
+    release(&expected);
+    sg_graph_free(m->graph);
+    sg_store_free(store);
+}
+
 static void check_graph(uint64_t seed, sg_shape space, int32_t steps, bool draws)
 {
     maker m = {.seed = seed, .space = space, .draws = draws, .graph = sg_graph_new()};
@@ -239,23 +260,7 @@ static void check_graph(uint64_t seed, sg_shape space, int32_t steps, bool draws
     m.scope = sg_scope_root(m.graph, store);
     sg_rng_seed(store, seed, 7);
     make_graph(&m, steps);
-    sg_store_initialise(store, 1);
-    outcome expected = {0}, one = {0}, now = {0};
-    run(&m, "reference", 1, false, &expected);
-    run(&m, "cpu", 1, true, &now);
-    compare(&m, "unfused against reference", &now, &expected, 2e-4);
-    release(&now);
-    run(&m, "cpu", 1, false, &one);
-    compare(&m, "fused against reference", &one, &expected, 2e-4);
-    for (int32_t threads = 2; threads <= 3; threads++) {
-        run(&m, "cpu", threads, false, &now);
-        compare(&m, "threads", &now, &one, 0);
-        release(&now);
-    }
-    release(&one);
-    release(&expected);
-    sg_graph_free(m.graph);
-    sg_store_free(store);
+    check_made(&m, store);
 }
 
 static void test_random_chains(void **state)
@@ -271,6 +276,31 @@ static void test_random_chains(void **state)
         }
         check_graph(seed, sg_shape_make(rank, dim), 6 + (int32_t)(seed % 25), seed % 2 == 0);
     }
+}
+
+/* Axes of size 1 behind, between and before those that are summed. */
+static void test_sums_beside_axes_of_one(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t rank;
+        int64_t dim[5];
+        int32_t n;
+        int32_t axes[3];
+    } cases[] = {{3, {4, 300, 1}, 1, {1}},        {4, {4, 1, 30, 1}, 1, {2}},   {5, {8, 2, 2, 8, 1}, 1, {3}},
+                 {5, {3, 5, 1, 7, 1}, 2, {1, 3}}, {4, {1, 5, 1, 6}, 2, {1, 3}}, {4, {3, 1, 1, 9}, 2, {1, 3}},
+                 {3, {2, 5000, 1}, 2, {1, 2}},    {3, {0, 5, 1}, 1, {1}},       {3, {5, 0, 1}, 1, {1}}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        for (int keep = 0; keep < 2; keep++) {
+            maker m = {.seed = 700 + k, .space = sg_shape_make(cases[k].rank, cases[k].dim), .graph = sg_graph_new()};
+            sg_store *store = sg_store_new(SG_F32);
+            m.scope = sg_scope_root(m.graph, store);
+            add_input(&m, true);
+            sg_value y = sg_tanh(m.real[0]);
+            add_result(&m, sg_sum_axes(y, cases[k].n, cases[k].axes, keep));
+            add_result(&m, y);
+            check_made(&m, store);
+        }
 }
 
 static void test_empty_spaces(void **state)
@@ -384,7 +414,8 @@ static void test_grouping(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_chains), cmocka_unit_test(test_empty_spaces), cmocka_unit_test(test_long_rows),
+        cmocka_unit_test(test_random_chains), cmocka_unit_test(test_sums_beside_axes_of_one),
+        cmocka_unit_test(test_empty_spaces),  cmocka_unit_test(test_long_rows),
         cmocka_unit_test(test_loop_bodies),   cmocka_unit_test(test_grouping),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
