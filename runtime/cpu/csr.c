@@ -21,9 +21,30 @@ typedef struct csr {
 
 /* -------------------------------------------------------------------------------------------------------- checks */
 
+/* In order and within [0, most]? Without branches, for the compiler to use vectors. */
+static bool ascend(const int32_t *p, int64_t n, int32_t most)
+{
+    int32_t bad = p[0] < 0 || p[n - 1] > most;
+    for (int64_t i = 1; i < n; i++)
+        bad |= p[i] < p[i - 1];
+    return !bad;
+}
+
+static bool lie_within(const int32_t *p, int64_t n, int32_t most)
+{
+    int32_t bad = 0;
+    for (int64_t i = 0; i < n; i++)
+        bad |= (p[i] < 0) | (p[i] > most);
+    return !bad;
+}
+
+static int32_t clamp(int64_t n) { return n < INT32_MAX ? (int32_t)n : INT32_MAX; }
+
 static bool check_pointers(const sg_csr_arrays *a, sg_error *err)
 {
     const int32_t *p = a->pointers;
+    if (ascend(p, a->lines + 1, clamp(a->capacity)))
+        return true;
     for (int64_t i = 0; i <= a->lines; i++) {
         int64_t low = i == 0 ? 0 : p[i - 1];
         if (p[i] >= low && p[i] <= a->capacity)
@@ -38,10 +59,9 @@ static bool check_pointers(const sg_csr_arrays *a, sg_error *err)
 static bool check_indices(const int32_t *index, int64_t begin, int64_t end, int64_t limit, const char *name,
                           sg_error *err)
 {
-    bool good = true;
+    if (lie_within(index + begin, end - begin, clamp(limit - 1)))
+        return true;
     for (int64_t i = begin; i < end; i++)
-        good &= index[i] >= 0 && index[i] < limit;
-    for (int64_t i = begin; i < end && !good; i++)
         if (index[i] < 0 || index[i] >= limit) {
             sg_fail(err, SG_E_DATA, "%s[%lld] = %d is outside [0, %lld)", name, (long long)i, index[i],
                     (long long)limit);

@@ -131,8 +131,9 @@ static void gemm(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_row,
 
 /* Blocks of 2 vectors by THIN_ROWS rows, which many registers make taller. */
 #define THIN_ROWS (COLUMNS > 2 ? 12 : 6)
-/* Rows of b, or lines at `next`, that are asked for before their use. */
+/* Rows of b that are asked for before their use, and that are used for all rows of a before the next ones. */
 #define THIN_AHEAD 8
+#define THIN_DEPTH 512
 
 static inline __attribute__((always_inline)) void thin_block(const int rows, const int columns, const product *p,
                                                              const float *next)
@@ -198,9 +199,9 @@ static inline __attribute__((always_inline)) void thin_rows(const int columns, i
 static void thin_gemm(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_row, int64_t a_col, const float *b,
                       int64_t b_row, float *c, int64_t c_row, const float *next)
 {
-    for (int64_t l = 0; l < k; l += DEPTH)
+    for (int64_t l = 0; l < k; l += THIN_DEPTH)
         for (int64_t j = 0; j < n; j += 2 * WIDTH) {
-            product p = {k - l < DEPTH ? k - l : DEPTH,
+            product p = {k - l < THIN_DEPTH ? k - l : THIN_DEPTH,
                          a + l * a_col,
                          a_row,
                          a_col,
