@@ -1,4 +1,5 @@
 /* leaf.c - inputs and constants. Leaves have no shape rule: their shape is given, kept with the value. */
+#include "graph/convert_internal.h"
 #include "graph/graph_internal.h"
 
 #include <string.h>
@@ -48,6 +49,13 @@ sg_value sg_input(sg_graph *graph, const char *name, sg_dtype dtype, sg_shape sh
     return sg_named(sgi_leaf(graph, &sg_op_input, &attr, dtype, &shape), name);
 }
 
+static sg_value constant_of(sg_graph *graph, sg_dtype dtype, const sg_shape *shape, const double *data, int64_t count)
+{
+    sg_attr attr = sg_attr_reals(data, count);
+    return sgi_leaf(graph, &sg_op_constant, &attr, dtype, shape);
+}
+
+/* Integers and booleans as `cast` makes them, so that every device is given numbers that they can hold. */
 sg_value sg_constant(sg_graph *graph, sg_dtype dtype, sg_shape shape, const double *data, int64_t count)
 {
     if (!graph || sgi_failed(graph))
@@ -57,8 +65,16 @@ sg_value sg_constant(sg_graph *graph, sg_dtype dtype, sg_shape shape, const doub
         return sg_graph_fail(graph, SG_E_SHAPE, SG_NONE, "constant of shape %s given %lld numbers",
                              sg_shape_format(&shape, text, sizeof text), (long long)count);
     }
-    sg_attr attr = sg_attr_reals(data, count);
-    return sgi_leaf(graph, &sg_op_constant, &attr, dtype, &shape);
+    if (sg_dtype_is_real(dtype))
+        return constant_of(graph, dtype, &shape, data, count);
+    double *held = sg_calloc(count + 1, sizeof *held);
+    if (!held)
+        return sg_graph_fail(graph, SG_E_MEMORY, SG_NONE, "out of memory for a constant");
+    for (int64_t i = 0; i < count; i++)
+        held[i] = dtype == SG_BOOL ? data[i] != 0 : sg_real_to_i32(data[i]);
+    sg_value v = constant_of(graph, dtype, &shape, held, count);
+    sg_free(held);
+    return v;
 }
 
 sg_value sg_scalar(sg_graph *graph, double value) { return sg_constant(graph, SG_F32, sg_shape_scalar(), &value, 1); }

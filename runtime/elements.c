@@ -1,5 +1,6 @@
 #include "runtime/elements_internal.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "graph/convert_internal.h"
@@ -35,6 +36,35 @@ static uint16_t bf16_write(double value)
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+/* Half precision: a sign, 5 bits of exponent, 10 of mantissa. */
+static double f16_read(uint16_t half)
+{
+    int exponent = half >> 10 & 31;
+    double mantissa = half & 1023;
+    double value = exponent == 31  ? (mantissa > 0 ? NAN : INFINITY)
+                   : exponent == 0 ? ldexp(mantissa, -24)
+                                   : ldexp(1024 + mantissa, exponent - 25);
+    return half >> 15 ? -value : value;
+}
+
+/* value = m 2^(e - 11) with m up to 2048, rounded to even; below 2^-14 the unit stays 2^-24. A mantissa that rounds up to 2048
+ * carries into the exponent by itself. */
+static uint16_t f16_write(double value)
+{
+    uint16_t sign = signbit(value) ? 0x8000 : 0;
+    double size = fabs(value);
+    if (isnan(value))
+        return sign | 0x7e00;
+    if (size >= 65520)
+        return sign | 0x7c00;
+    if (size == 0)
+        return sign;
+    int e;
+    frexp(size, &e);
+    e = e < -13 ? -13 : e;
+    return (uint16_t)(sign | ((e + 13) * 1024 + (int)nearbyint(ldexp(size, 11 - e))));
+}
+
 #define READ_AS(type)                                                                                                  \
     for (int64_t i = 0; i < n; i++)                                                                                    \
         out[i] = (double)((const type *)memory)[i];                                                                    \
@@ -57,7 +87,10 @@ void sg_elements_read(sg_dtype storage, const void *memory, double *out, int64_t
         for (int64_t i = 0; i < n; i++)
             out[i] = bf16_read(((const uint16_t *)memory)[i]);
         return;
-    case SG_F16: /* no backend stores it yet: prepare refuses such nodes */
+    case SG_F16: /* in inputs and results alone: no backend has a kernel that computes with it */
+        for (int64_t i = 0; i < n; i++)
+            out[i] = f16_read(((const uint16_t *)memory)[i]);
+        return;
     case SG_F32:
         READ_AS(float);
     }
@@ -77,6 +110,9 @@ void sg_elements_write(sg_dtype storage, void *memory, const double *in, int64_t
             ((uint16_t *)memory)[i] = bf16_write(in[i]);
         return;
     case SG_F16:
+        for (int64_t i = 0; i < n; i++)
+            ((uint16_t *)memory)[i] = f16_write(in[i]);
+        return;
     case SG_F32:
         WRITE_AS(float, in[i]);
     }

@@ -2,6 +2,7 @@
  *
  * Tiles are cut by shape: a long row in equal pieces, short rows several at a time. A tile's work is independent of all
  * others; pieces of a row sum are kept apart and added up in order at the end. */
+#include "graph/convert_internal.h"
 #include "runtime/cpu/cpu_kernels.h"
 #include "runtime/cpu/program_internal.h"
 
@@ -88,7 +89,7 @@ static void release_fused(void *state)
 
 static void splat_number(float *line, const sg_chain_slot *slot)
 {
-    int32_t whole = (int32_t)slot->number;
+    int32_t whole = sg_real_to_i32(slot->number);
     float real = slot->dtype == SG_BOOL ? (float)(slot->number != 0) : (float)slot->number;
     for (int32_t i = 0; i < LINE; i++)
         memcpy(line + i, slot->dtype == SG_I32 ? (void *)&whole : (void *)&real, sizeof *line);

@@ -75,6 +75,9 @@ static void test_numbers_as_declared(void **state)
         sg_value entry = sg_state(sg_scope_root(graph, store), "n", SG_I32, SG_SHAPE(6), sg_init_zeros());
         sg_result(graph, "equal", sg_cast(sg_equal(i, entry), SG_F32));
         sg_result(graph, "b", sg_cast(b, SG_F32));
+        sg_value whole_numbers = sg_constant(graph, SG_I32, SG_SHAPE(6), given, 6);
+        sg_result(graph, "constant", sg_cast(sg_equal(i, whole_numbers), SG_F32));
+        sg_result(graph, "padded", sg_slice(sg_pad_with(i, 0, 1, 0, 1e300), 0, 0, 1));
         sg_session *s = NULL;
         sg_session_options o = {.size = sizeof o, .backend = reference ? "reference" : "cpu", .threads = 1};
         double got[6];
@@ -90,6 +93,10 @@ static void test_numbers_as_declared(void **state)
         assert_memory_equal(got, truth, sizeof got);
         assert_int_equal(sg_plan_fetch(plan, "b", got, 6, NULL), SG_OK);
         assert_memory_equal(got, truth, sizeof got);
+        assert_int_equal(sg_plan_fetch(plan, "constant", got, 6, NULL), SG_OK);
+        assert_memory_equal(got, truth, sizeof got);
+        assert_int_equal(sg_plan_fetch(plan, "padded", got, 1, NULL), SG_OK);
+        assert_true(got[0] == 2147483647.0);
         sg_plan_free(plan);
         sg_session_free(s);
         sg_graph_free(graph);
@@ -198,6 +205,31 @@ static void test_missing_kernels(void **state)
     assert_non_null(strstr(err.text, "inside (tanh)"));
     assert_non_null(strstr(err.text, "outside (tanh)"));
     inplace_backend_lacks = NULL;
+    sg_session_free(s);
+    sg_graph_free(graph);
+    sg_store_free(store);
+}
+
+/* No device computes with f16, but inputs and results may have it: two bytes an element, rounded to even. */
+static void test_half_precision_ports(void **state)
+{
+    (void)state;
+    static const double given[10] = {0,     -0.0,  1 + 0x1p-11, 1 + 3 * 0x1p-11, -1.5,
+                                     65519, 65520, 0x1p-25,     3 * 0x1p-25,     1e-5};
+    static const double held[10] = {0, -0.0, 1, 1 + 0x1p-9, -1.5, 65504, INFINITY, 0, 0x1p-23, 168 * 0x1p-24};
+    sg_store *store = sg_store_new(SG_F32);
+    sg_graph *graph = sg_graph_new();
+    sg_result(graph, "y", sg_input(graph, "x", SG_F16, SG_SHAPE(10)));
+    sg_session *s = NULL;
+    sg_session_options o = {.size = sizeof o, .backend = "cpu", .threads = 1};
+    double got[10];
+    assert_int_equal(sg_session_new(&s, store, &o, NULL), SG_OK);
+    sg_plan *plan = compile_plan(s, graph, false);
+    assert_int_equal(sg_plan_feed(plan, "x", given, 10, NULL), SG_OK);
+    run_plan(plan);
+    assert_int_equal(sg_plan_fetch(plan, "y", got, 10, NULL), SG_OK);
+    assert_memory_equal(got, held, sizeof got);
+    sg_plan_free(plan);
     sg_session_free(s);
     sg_graph_free(graph);
     sg_store_free(store);
@@ -507,21 +539,14 @@ static void test_describe(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_session_errors),
-        cmocka_unit_test(test_numbers_as_declared),
-        cmocka_unit_test(test_ports),
-        cmocka_unit_test(test_uninitialised_entry),
-        cmocka_unit_test(test_sticky_error),
-        cmocka_unit_test(test_missing_kernels),
-        cmocka_unit_test(test_foreign_dtypes),
-        cmocka_unit_test(test_decomposition),
-        cmocka_unit_test(test_rebind),
-        cmocka_unit_test(test_no_allocation),
-        cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_audit),
-        cmocka_unit_test(test_index_out_of_range),
-        cmocka_unit_test(test_profile),
-        cmocka_unit_test(test_describe),
+        cmocka_unit_test(test_session_errors), cmocka_unit_test(test_numbers_as_declared),
+        cmocka_unit_test(test_ports),          cmocka_unit_test(test_uninitialised_entry),
+        cmocka_unit_test(test_sticky_error),   cmocka_unit_test(test_missing_kernels),
+        cmocka_unit_test(test_foreign_dtypes), cmocka_unit_test(test_half_precision_ports),
+        cmocka_unit_test(test_decomposition),  cmocka_unit_test(test_rebind),
+        cmocka_unit_test(test_no_allocation),  cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_audit),          cmocka_unit_test(test_index_out_of_range),
+        cmocka_unit_test(test_profile),        cmocka_unit_test(test_describe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
