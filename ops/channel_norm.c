@@ -1,7 +1,7 @@
 /* channel_norm.c - normalisations of [N, C, ...] with a factor and a shift for each channel: group and batch
  * normalisation.
  *
- * Group normalisation (Wu and He 2018) is layer normalisation of [N, groups, everything else], so it uses that kernel.
+ * Group normalisation (Wu and He 2018) is layer normalisation of [N, groups, everything else], whose statistics are further outputs.
  * Batch normalisation (Ioffe and Szegedy 2015) takes mean and variance of a channel over all other axes:
  *
  *     y = (x - m) / sqrt(v + eps) gamma + beta
@@ -14,15 +14,19 @@
 #include "ops/derivative_internal.h"
 
 enum { GROUPS, GROUP_EPS };
-static const sg_attr_spec group_attrs[] = {{"groups", SG_ATTR_INT}, {"eps", SG_ATTR_REAL}};
+#define GROUP_ATTRS                                                                                                    \
+    {"groups", SG_ATTR_INT}, { "eps", SG_ATTR_REAL }
+static const sg_attr_spec group_attrs[] = {GROUP_ATTRS}, group_vjp_attrs[] = {GROUP_ATTRS, SG_VJP_ATTRS},
+                          group_jvp_attrs[] = {GROUP_ATTRS, SG_JVP_ATTRS},
+                          group_vjp_jvp_attrs[] = {GROUP_ATTRS, SG_VJP_ATTRS, SG_JVP_ATTRS};
 enum { EPS };
 #define BATCH_ATTRS                                                                                                    \
     {                                                                                                                  \
         "eps", SG_ATTR_REAL                                                                                            \
     }
-static const sg_attr_spec batch_attrs[] = {BATCH_ATTRS}, vjp_attrs[] = {BATCH_ATTRS, SG_VJP_ATTRS},
-                          jvp_attrs[] = {BATCH_ATTRS, SG_JVP_ATTRS},
-                          vjp_jvp_attrs[] = {BATCH_ATTRS, SG_VJP_ATTRS, SG_JVP_ATTRS};
+static const sg_attr_spec batch_attrs[] = {BATCH_ATTRS}, batch_vjp_attrs[] = {BATCH_ATTRS, SG_VJP_ATTRS},
+                          batch_jvp_attrs[] = {BATCH_ATTRS, SG_JVP_ATTRS},
+                          batch_vjp_jvp_attrs[] = {BATCH_ATTRS, SG_VJP_ATTRS, SG_JVP_ATTRS};
 
 /* v [C] -> [C, 1, ...], which broadcasts along axis 1 of x. */
 static sg_value along_channels(sg_value v, sg_value x)
@@ -61,10 +65,13 @@ static sg_status require_channels(const sg_infer_args *args)
 
 static void group_decompose(const sg_decompose_args *args)
 {
-    sg_value x = args->in[0];
+    sg_dtype dtype = sg_dtype_of(args->in[0]), wide = sg_dtype_statistic(dtype);
+    sg_value x = sg_cast(args->in[0], wide), gamma = sg_cast(args->in[1], wide), beta = sg_cast(args->in[2], wide);
     sg_value groups = sg_reshape(x, SG_SHAPE(0, args->node->attr[GROUPS].i, -1));
     sg_value normal = sg_layer_norm(groups, SG_NONE, SG_NONE, args->node->attr[GROUP_EPS].f);
-    args->out[0] = scale_and_shift(sg_reshape_like(normal, x), args->in[1], args->in[2]);
+    args->out[0] = sg_cast(scale_and_shift(sg_reshape_like(normal, x), gamma, beta), dtype);
+    for (int32_t k = 1; k < 3; k++)
+        args->out[k] = sg_sum_axes(sg_output_of(normal, k), SG_AXES(2), false); /* of size 1 */
 }
 
 static sg_status group_infer(const sg_infer_args *args)
@@ -74,6 +81,11 @@ static sg_status group_infer(const sg_infer_args *args)
     if (groups < 1 || channels % groups != 0 || groups > (channels > 0 ? channels : 1)) /* 0 divides into any number */
         return sg_infer_fail(args, SG_E_ARGUMENT, "%lld channels cannot be cut into %lld equal groups",
                              (long long)channels, (long long)groups);
+    for (int32_t k = 1; k < 3; k++) {
+        args->out_shape[k] = SG_SHAPE(0, groups);
+        sg_shape_put(&args->out_shape[k], 0, &args->in_shape[0], 0);
+        args->out_dtype[k] = sg_dtype_statistic(args->in_dtype[0]);
+    }
     return SG_OK;
 }
 
@@ -84,18 +96,34 @@ static sg_cost norm_cost(const sg_cost_args *args)
     return (sg_cost){7 * n, (2 * n + small) * (double)sg_dtype_size(args->in_dtype[0])};
 }
 
+static sg_cost vjp_cost(const sg_cost_args *args) { return sg_derivative_cost(args, 15); }
+static sg_cost jvp_cost(const sg_cost_args *args) { return sg_derivative_cost(args, 15); }
+static sg_cost vjp_jvp_cost(const sg_cost_args *args) { return sg_derivative_cost(args, 40); }
+
 const sg_op sg_op_group_norm = {
     .name = "group_norm",
-    .summary = "layer_norm of each group of channels of [N, C, ...], then * gamma + beta by channel",
+    .summary =
+        "layer_norm of each group of channels of [N, C, ...], then * gamma + beta by channel; also its statistics",
     .n_in = 3,
-    .n_out = 1,
+    .n_out = 3,
     .flags = SG_OP_COMPOSITE | SG_OP_LOW,
     .attrs = group_attrs,
     .n_attrs = 2,
     .infer = group_infer,
     .decompose = group_decompose,
     .cost = norm_cost,
+    .vjp_op = &sg_op_group_norm_vjp,
+    .jvp_op = &sg_op_group_norm_jvp,
 };
+
+/* The statistics come along: with them a row needs none of x again. */
+#define STATISTICS (1 << 1 | 1 << 2)
+SG_DERIVATIVE_OP(group_norm_vjp, "reverse derivative of group_norm", group_vjp_attrs, group_norm, vjp_cost,
+                 .hints = STATISTICS, .jvp_op = &sg_op_group_norm_vjp_jvp)
+SG_DERIVATIVE_OP(group_norm_jvp, "forward derivative of group_norm", group_jvp_attrs, group_norm, jvp_cost,
+                 .hints = STATISTICS)
+SG_DERIVATIVE_OP(group_norm_vjp_jvp, "forward derivative of the reverse derivative of group_norm", group_vjp_jvp_attrs,
+                 group_norm_vjp, vjp_jvp_cost, .hints = 0)
 
 sg_value sg_group_norm(sg_value x, int64_t groups, sg_value gamma, sg_value beta, double eps)
 {
@@ -154,17 +182,11 @@ const sg_op sg_op_batch_norm = {
     .jvp_op = &sg_op_batch_norm_jvp,
 };
 
-static sg_cost vjp_cost(const sg_cost_args *args) { return sg_derivative_cost(args, 15); }
-static sg_cost jvp_cost(const sg_cost_args *args) { return sg_derivative_cost(args, 15); }
-static sg_cost vjp_jvp_cost(const sg_cost_args *args) { return sg_derivative_cost(args, 40); }
-
-/* Mean and variance come along: with them a channel needs no statistics of x again. */
-#define STATISTICS (1 << 1 | 1 << 2)
-SG_DERIVATIVE_OP(batch_norm_vjp, "reverse derivative of batch_norm", vjp_attrs, batch_norm, vjp_cost,
+SG_DERIVATIVE_OP(batch_norm_vjp, "reverse derivative of batch_norm", batch_vjp_attrs, batch_norm, vjp_cost,
                  .hints = STATISTICS, .jvp_op = &sg_op_batch_norm_vjp_jvp)
-SG_DERIVATIVE_OP(batch_norm_jvp, "forward derivative of batch_norm", jvp_attrs, batch_norm, jvp_cost,
+SG_DERIVATIVE_OP(batch_norm_jvp, "forward derivative of batch_norm", batch_jvp_attrs, batch_norm, jvp_cost,
                  .hints = STATISTICS)
-SG_DERIVATIVE_OP(batch_norm_vjp_jvp, "forward derivative of the reverse derivative of batch_norm", vjp_jvp_attrs,
+SG_DERIVATIVE_OP(batch_norm_vjp_jvp, "forward derivative of the reverse derivative of batch_norm", batch_vjp_jvp_attrs,
                  batch_norm_vjp, vjp_jvp_cost, .hints = 0)
 
 /* (1 - momentum) old + momentum now, without a derivative. */

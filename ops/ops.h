@@ -212,10 +212,12 @@ sg_value sg_layer_norm(sg_value x, sg_value gamma, sg_value beta, double eps);
 /* x / sqrt(mean x^2 + eps) * gamma over the last axes, those of gamma (rank 1 or more). Output 1 of the node is 1 / sqrt(..), with the
  * axes kept as size 1. */
 sg_value sg_rms_norm(sg_value x, sg_value gamma, double eps);
-/* x [N, C, ...], all others [C]. Group: statistics of each example's C / groups neighbouring channels together. */
+/* x [N, C, ...], all others [C]. Group: statistics of each example's C / groups neighbouring channels together. Further outputs of
+ * the node: 1 mean, 2 1 / sqrt(variance + eps), both [N, groups]. */
 sg_value sg_group_norm(sg_value x, int64_t groups, sg_value gamma, sg_value beta, double eps);
 /* Batch: statistics of each channel over all other axes. The running statistics move by `momentum` towards those of the
- * batch, with the unbiased variance; the caller assigns them. They carry no derivative. */
+ * batch, with the unbiased variance; the caller assigns them. They carry no derivative. Further outputs of y's node: 1 mean,
+ * 2 the biased variance, both [C]. */
 typedef struct sg_batch_norm_result {
     sg_value y, running_mean, running_variance;
 } sg_batch_norm_result;

@@ -16,8 +16,10 @@ typedef struct family {
     const sg_op *op;
     int32_t beta, mean, spread, eps;
 } family;
-static const family families[] = {
-    {&sg_op_layer_norm, 2, 1, 2, 1}, {&sg_op_batch_norm, 2, 1, 2, 0}, {&sg_op_rms_norm, -1, -1, 1, 0}};
+static const family families[] = {{&sg_op_layer_norm, 2, 1, 2, 1},
+                                  {&sg_op_group_norm, 2, 1, 2, 1},
+                                  {&sg_op_batch_norm, 2, 1, 2, 0},
+                                  {&sg_op_rms_norm, -1, -1, 1, 0}};
 
 static const family *family_of(const sg_op *op)
 {

@@ -1,4 +1,4 @@
-/* norm_places_internal.h - where the operands of layer_norm, rms_norm, batch_norm and their derivatives lie, for the kernels of
+/* norm_places_internal.h - where the operands of layer_norm, rms_norm, group_norm, batch_norm and their derivatives lie, for the kernels of
  * every device. rms_norm is layer_norm with mean 0 and without beta. The statistic beside the mean is 1 / sqrt(variance + eps), or
  * in batch_norm the variance. */
 #ifndef SG_NORM_PLACES_INTERNAL_H

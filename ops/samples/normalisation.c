@@ -24,6 +24,22 @@ BUILD(group_norm_one, sg_group_norm(in[0], 1, in[1], in[2], 1e-3))
 BUILD(group_norm_two, sg_group_norm(in[0], 2, in[1], in[2], 1e-3))
 BUILD(batch_norm_inference, sg_batch_norm_inference(in[0], in[1], in[2], in[3], in[4], 1e-3))
 
+static void group_norm_statistics(const sg_sample *s, sg_scope scope, const sg_value *in, sg_value *out)
+{
+    (void)s, (void)scope;
+    out[0] = sg_group_norm(in[0], 2, in[1], in[2], 1e-3);
+    out[1] = sg_output_of(out[0], 1);
+    out[2] = sg_output_of(out[0], 2);
+}
+
+static void batch_norm_statistics(const sg_sample *s, sg_scope scope, const sg_value *in, sg_value *out)
+{
+    (void)s, (void)scope;
+    out[0] = sg_batch_norm(in[0], in[1], in[2], in[3], in[4], 0.1, 1e-3).y;
+    out[1] = sg_output_of(out[0], 1);
+    out[2] = sg_output_of(out[0], 2);
+}
+
 static void batch_norm(const sg_sample *s, sg_scope scope, const sg_value *in, sg_value *out)
 {
     (void)scope;
@@ -60,12 +76,14 @@ static const sg_sample rows[] = {
     {"group_norm", "", "[2, 4, 3]", 3, 1, {REAL(S3(2, 4, 3), -2, 2), AFFINE(4)}, .build = group_norm_two},
     {"group_norm", "images", "[2, 4, 2, 3]", 3, 1, {REAL(S4(2, 4, 2, 3), -2, 2), AFFINE(4)}, .build = group_norm_two},
     {"group_norm", "large", "[3, 8, 24, 24]", 3, 1, {REAL(S4(3, 8, 24, 24), 1, 3), AFFINE(8)}, .build = group_norm_two, .large = true},
+    {"group_norm", "statistics", "[2, 4, 8]", 3, 3, {REAL(S3(2, 4, 8), -2, 2), AFFINE(4)}, .build = group_norm_statistics},
     {"group_norm", "one group", "[3, 5]", 3, 1, {REAL(S2(3, 5), -2, 2), AFFINE(5)}, .build = group_norm_one},
     {"group_norm", "empty", "[0, 4, 3]", 3, 1, {REAL(S3(0, 4, 3), -2, 2), AFFINE(4)}, .build = group_norm_two},
     {"batch_norm", "", "[4, 3]", 5, 1, {REAL(S2(4, 3), -2, 2), AFFINE(3), RUNNING(3)}, .build = batch_norm},
     {"batch_norm", "images", "[3, 2, 2, 5]", 5, 1, {REAL(S4(3, 2, 2, 5), -2, 2), AFFINE(2), RUNNING(2)}, .build = batch_norm},
     {"batch_norm", "large, images", "[5, 7, 9, 11]", 5, 3, {REAL(S4(5, 7, 9, 11), 1, 3), AFFINE(7), RUNNING(7)}, .build = batch_norm, .large = true},
     {"batch_norm", "large, long", "[17, 3, 32, 32]", 5, 1, {REAL(S4(17, 3, 32, 32), -2, 2), AFFINE(3), RUNNING(3)}, .build = batch_norm, .large = true},
+    {"batch_norm", "statistics", "[2, 3, 8]", 5, 3, {REAL(S3(2, 3, 8), -2, 2), AFFINE(3), RUNNING(3)}, .build = batch_norm_statistics},
     {"batch_norm", "one element", "[1, 2]", 5, 1, {REAL(S2(1, 2), -2, 2), AFFINE(2), RUNNING(2)}, .build = batch_norm},
     {"batch_norm", "no channel", "[3, 0]", 5, 1, {REAL(S2(3, 0), -2, 2), AFFINE(0), RUNNING(0)}, .build = batch_norm},
     {"batch_norm", "running statistics", "[3, 2, 4]", 5, 3, {REAL(S3(3, 2, 4), -2, 2), AFFINE(2), RUNNING(2)}, .build = batch_norm, .flat = true},

@@ -10,7 +10,7 @@ extern const sg_cuda_kernel sg_cuda_matmul_kernels[];     /* matmul.c: products 
 extern const sg_cuda_kernel sg_cuda_sum_kernels[];        /* sum.c */
 extern const sg_cuda_kernel sg_cuda_reduce_kernels[];     /* reduce.c: other reductions, softmax, running sums */
 extern const sg_cuda_kernel sg_cuda_layer_norm_kernels[]; /* layer_norm.c: layer_norm, rms_norm and their derivatives */
-extern const sg_cuda_kernel sg_cuda_batch_norm_kernels[]; /* batch_norm.c: the same of batch_norm */
+extern const sg_cuda_kernel sg_cuda_channel_norm_kernels[];  /* channel_norm.c: the same of batch_norm and group_norm */
 extern const sg_cuda_kernel sg_cuda_cross_entropy_kernels[]; /* cross_entropy.c: the same of softmax_cross_entropy */
 extern const sg_cuda_kernel sg_cuda_move_kernels[];          /* move.c: concat, slice, pad */
 extern const sg_cuda_kernel sg_cuda_transpose_kernels[];     /* transpose.c */

@@ -9,7 +9,7 @@ static const sg_cuda_kernel *const tables[] = {
     sg_cuda_sum_kernels,
     sg_cuda_reduce_kernels,
     sg_cuda_layer_norm_kernels,
-    sg_cuda_batch_norm_kernels,
+    sg_cuda_channel_norm_kernels,
     sg_cuda_cross_entropy_kernels,
     sg_cuda_move_kernels,
     sg_cuda_transpose_kernels,
