@@ -35,6 +35,18 @@ static char *model_folder(const char *folder)
     return path;
 }
 
+static bool holds(const char *folder, const char *name)
+{
+    size_t size = strlen(folder) + strlen(name) + 2;
+    char *path = sg_alloc(size);
+    struct stat st;
+    if (path)
+        snprintf(path, size, "%s/%s", folder, name);
+    bool found = path && stat(path, &st) == 0;
+    sg_free(path);
+    return found;
+}
+
 static sg_status read_thresholds(sg_trained *t, sg_error *err)
 {
     t->labels = t->model->n_labels;
@@ -50,6 +62,11 @@ static sg_status open_model(sg_trained *t, const char *folder, sg_error *err)
 {
     if (!(t->folder = model_folder(folder)))
         return sg_fail(err, SG_E_MEMORY, "out of memory");
+    if (holds(folder, "config.yml") && !holds(t->folder, "model.safetensors"))
+        return sg_fail(err, SG_E_IO,
+                       "%s is a run without a model: its first epoch is not over, or it has one for each seed, "
+                       "in %s/seed-N",
+                       folder, folder);
     SG_TRY(sg_model_read(&t->model, t->folder, err));
     if (strcmp(t->model->task, "mlc") != 0)
         return sg_fail(err, SG_E_UNSUPPORTED, "%s: a model of task '%.40s', not mlc", t->folder, t->model->task);

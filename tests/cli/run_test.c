@@ -289,6 +289,9 @@ static void broken_models_are_refused(void **state)
 {
     (void)state;
     write_data("toy.arff");
+    succeeds("train " TOY "--epochs 1 --seeds 2 -q -o both", "mean");
+    fails("eval both toy.arff", 1, "in both/seed-N");
+    succeeds("eval both/seed-1 toy.arff -q --threads 1", "example_f1");
     outcome o = run("train " TOY "--epochs 1 -o whole");
     assert_int_equal(o.code, 0);
     outcome_release(&o);
