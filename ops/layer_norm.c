@@ -1,7 +1,8 @@
 /* layer_norm.c - layer normalisation (Ba, Kiros and Hinton 2016) over the last n axes.
  *
  *     y = (x - m) r gamma + beta,   m = mean x,   r = 1 / sqrt(mean (x - m)^2 + eps)
- * The variance is the mean of squared deviations: mean x^2 - m^2 would cancel where m is large beside the deviations. */
+ * The variance is the mean of squared deviations: mean x^2 - m^2 would cancel where m is large beside the deviations. Where x is
+ * bf16, gamma and beta may be f32: there is one of them for many rows, and their gradients are sums of many terms. */
 #include "ops/axis_internal.h"
 #include "ops/derivative_internal.h"
 
@@ -32,7 +33,8 @@ static void decompose(const sg_decompose_args *args)
 static sg_status require_affine(const sg_infer_args *args, int32_t input, const sg_shape *row)
 {
     char need[SG_SHAPE_TEXT], is[SG_SHAPE_TEXT];
-    SG_TRY(sg_require_same_dtype(args, 0, input));
+    if (args->in_dtype[input] != sg_dtype_statistic(args->in_dtype[0]))
+        SG_TRY(sg_require_same_dtype(args, 0, input));
     const sg_shape *shape = &args->in_shape[input];
     if (shape->rank == 0 || sg_shape_equal(shape, row))
         return SG_OK;

@@ -3,6 +3,11 @@
 #include "ops/derivative_internal.h"
 #include "ops/ops.h"
 
+extern const sg_op sg_op_layer_norm;
+
+/* Operands that stay f32: few numbers for many, whose gradients are long sums. */
+static bool stays_wide(const sg_op *op, int32_t k) { return op == &sg_op_layer_norm && k > 0; }
+
 uint32_t sg_op_precision(const sg_op *op)
 {
     while (op->parent)
@@ -36,7 +41,7 @@ bool sg_low_dtypes(const sg_op *op, const sg_attr *attr, int32_t n_in, const sg_
 {
     if (!op->parent) {
         for (int32_t k = 0; k < n_in; k++)
-            dtype[k] = dtype[k] == SG_F32 ? low : dtype[k];
+            dtype[k] = dtype[k] == SG_F32 && !stays_wide(op, k) ? low : dtype[k];
         return true;
     }
     sg_derivative_parts p = sg_derivative_split(op, attr, n_in);

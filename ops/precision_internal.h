@@ -5,8 +5,8 @@
 #include "graph/graph.h"
 
 /* dtype[k], the types of the operands of a node of `op`, become those that it has in precision `low`: every F32 does, except
- * what belongs to a statistic that the operator, or the one it is the derivative of, keeps in F32: its hint, cotangent and
- * tangent. False if the operator refuses the types. */
+ * what belongs to a statistic that the operator, or the one it is the derivative of, keeps in F32 (its hint, cotangent and
+ * tangent) or to gamma and beta of a norm. False if the operator refuses the types. */
 bool sg_low_dtypes(const sg_op *op, const sg_attr *attr, int32_t n_in, const sg_shape *shape, sg_dtype *dtype,
                    sg_dtype low);
 

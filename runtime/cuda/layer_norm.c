@@ -63,15 +63,17 @@ static void find_rows(sg_cuda_norm *s, const sg_kernel_spec *spec, const sg_norm
     for (int32_t i = 0; i < x->rank; i++)
         *(i < x->rank - axes ? &s->rows : &s->n) *= x->dim[i];
     s->bf16 = spec->in_dtype[X] == SG_BF16;
+    s->affine_bf16 = spec->in_dtype[GAMMA] == SG_BF16;
     s->team = sg_cuda_norm_team(s->n, s->bf16);
 }
 
 static bool is_f32(const sg_kernel_spec *spec, int32_t k) { return k < 0 || spec->in_dtype[k] == SG_F32; }
 
-/* Rows, gamma and beta have one type, by the shape rule; statistics are f32 whatever that is. */
+/* Gamma and beta have the type of the rows or f32, by the shape rule, and here the same one; statistics are f32. */
 static bool fits_types(const sg_kernel_spec *spec, const sg_norm_places *p)
 {
-    return (spec->in_dtype[X] == SG_F32 || spec->in_dtype[X] == SG_BF16) && is_f32(spec, p->mean) &&
+    return (spec->in_dtype[X] == SG_F32 || spec->in_dtype[X] == SG_BF16) &&
+           (p->beta < 0 || spec->in_dtype[p->beta] == spec->in_dtype[GAMMA]) && is_f32(spec, p->mean) &&
            is_f32(spec, p->spread) && (p->out_spread < 0 || spec->out_dtype[p->out_spread] == SG_F32);
 }
 

@@ -63,19 +63,29 @@ template <class C> struct held {
     }
 };
 
+template <class T, int VEC> __device__ static inline void affine_row(const void *row, int at, float (&value)[VEC])
+{
+    sg_piece<T, VEC> p = sg_load<VEC>((const T *)row + at);
+#pragma unroll
+    for (int i = 0; i < VEC; i++)
+        value[i] = p[i];
+}
+
 /* Elements `at`... of gamma or its like, which is a row or a number or not there. */
 template <class C>
-__device__ static inline void affine(const void *row, bool number, int at, float none, float (&value)[C::VEC])
+__device__ static inline void affine(const sg_cuda_norm &s, const void *row, bool number, int at, float none,
+                                     float (&value)[C::VEC])
 {
     typedef typename C::T T;
-    if (row && !number) {
-        sg_piece<T, C::VEC> p = sg_load<C::VEC>((const T *)row + at);
-#pragma unroll
-        for (int i = 0; i < C::VEC; i++)
-            value[i] = p[i];
+    if (row && !number && s.affine_bf16) {
+        affine_row<T>(row, at, value);
         return;
     }
-    float all = row ? sg_float(*(const T *)row) : none;
+    if (row && !number) {
+        affine_row<float>(row, at, value);
+        return;
+    }
+    float all = !row ? none : s.affine_bf16 ? sg_float(*(const T *)row) : *(const float *)row;
 #pragma unroll
     for (int i = 0; i < C::VEC; i++)
         value[i] = all;
@@ -83,7 +93,7 @@ __device__ static inline void affine(const void *row, bool number, int at, float
 
 template <class C> __device__ static inline void gamma_at(const sg_cuda_norm &s, int at, float (&value)[C::VEC])
 {
-    affine<C>(s.gamma, !C::FULL && s.gamma_number, at, 1, value);
+    affine<C>(s, s.gamma, !C::FULL && s.gamma_number, at, 1, value);
 }
 
 struct statistics {
@@ -147,7 +157,7 @@ __device__ static inline void forward_row(const sg_cuda_norm &s, const row_view<
     row.each([&](int k, int at) {
         float gamma[C::VEC], y[C::VEC];
         gamma_at<C>(s, at, gamma);
-        affine<C>(s.beta, !C::FULL && s.beta_number, at, 0, y);
+        affine<C>(s, s.beta, !C::FULL && s.beta_number, at, 0, y);
 #pragma unroll
         for (int i = 0; i < C::VEC; i++)
             y[i] += (x.piece[k][i] - m.mean) * m.rstd * gamma[i];
@@ -216,8 +226,8 @@ __device__ static inline void jvp_row(const sg_cuda_norm &s, const row_view<C> &
     row.each([&](int k, int at) {
         float gamma[C::VEC], tgamma[C::VEC], y[C::VEC];
         gamma_at<C>(s, at, gamma);
-        affine<C>(s.tgamma, !C::FULL && s.gamma_number, at, 0, tgamma);
-        affine<C>(s.tbeta, !C::FULL && s.beta_number, at, 0, y);
+        affine<C>(s, s.tgamma, !C::FULL && s.gamma_number, at, 0, tgamma);
+        affine<C>(s, s.tbeta, !C::FULL && s.beta_number, at, 0, y);
 #pragma unroll
         for (int i = 0; i < C::VEC; i++) {
             float u = (x.piece[k][i] - m.mean) * m.rstd;
@@ -242,7 +252,7 @@ __device__ static inline void second_row(const sg_cuda_norm &s, const row_view<C
     row.each([&](int k, int at) {
         float gamma[C::VEC], dgamma[C::VEC];
         gamma_at<C>(s, at, gamma);
-        affine<C>(s.tgamma, !C::FULL && s.gamma_number, at, 0, dgamma);
+        affine<C>(s, s.tgamma, !C::FULL && s.gamma_number, at, 0, dgamma);
 #pragma unroll
         for (int i = 0; i < C::VEC; i++) {
             float u = (x.piece[k][i] - m.mean) * m.rstd, g_at = g.piece[k][i], t_at = t.piece[k][i];
@@ -266,7 +276,7 @@ __device__ static inline void second_row(const sg_cuda_norm &s, const row_view<C
     row.each([&](int k, int at) {
         float gamma[C::VEC], dgamma[C::VEC], gx[C::VEC];
         gamma_at<C>(s, at, gamma);
-        affine<C>(s.tgamma, !C::FULL && s.gamma_number, at, 0, dgamma);
+        affine<C>(s, s.tgamma, !C::FULL && s.gamma_number, at, 0, dgamma);
 #pragma unroll
         for (int i = 0; i < C::VEC; i++) {
             float u = (x.piece[k][i] - m.mean) * m.rstd, g_at = g.piece[k][i], dg_at = dg.piece[k][i];
@@ -372,7 +382,7 @@ __global__ void __launch_bounds__(ACROSS *DOWN) add_sums(sg_cuda_norm s)
         if (down == 0 && column < s.n) {
             for (int k = 1; k < DOWN; k++)
                 sum += room[k][lane];
-            if (s.bf16)
+            if (s.affine_bf16)
                 sg_round(sum, (sg_bf16 *)out + column);
             else
                 ((float *)out)[column] = sum;

@@ -21,7 +21,8 @@ typedef struct sg_cuda_norm {
     int64_t chunk, chunks; /* rows of a block */
     int32_t team;          /* threads of a row */
     float eps;
-    bool bf16; /* all but the statistics */
+    bool bf16;        /* rows; statistics are f32 */
+    bool affine_bf16; /* gamma, beta and what belongs to them; else f32 */
     bool gamma_number, beta_number;
     bool centred; /* else the mean counts as 0 */
     const void *x, *g, *tx, *tg;

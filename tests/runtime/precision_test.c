@@ -178,6 +178,40 @@ static void norms_and_moments_are_full(void **state)
     close_net(&n);
 }
 
+/* Rows of a norm are bf16, gamma and beta and their gradients f32. */
+static void norms_keep_their_parameters(void **state)
+{
+    (void)state;
+    net n = open_net(SG_F32);
+    sg_scope s = sg_scope_root(n.graph, n.store);
+    sg_value affine[] = {sg_param(s, "gamma", SG_SHAPE(H), sg_init_constant(1)),
+                         sg_param(s, "beta", SG_SHAPE(H), sg_init_zeros())};
+    sg_value y = sg_layer_norm(sg_matmul(n.x, n.w1), affine[0], affine[1], 1e-5), g[2], hv[2];
+    sg_value loss = sg_mean_all(sg_square(sg_matmul(y, n.w2)));
+    sg_grad(loss, affine, 2, g);
+    sg_hvp(loss, affine, affine, 2, hv, SG_HVP_FORWARD_OVER_REVERSE);
+    for (int k = 0; k < 2; k++)
+        sg_assign(affine[k], sg_add(g[k], hv[k]));
+    sg_graph *low = pass(n.graph);
+    const bool *live = live_nodes(low);
+    int seen = 0;
+    for (int32_t i = 0; i < sg_node_count(low); i++) {
+        const sg_node *node = sg_node_at(low, i);
+        const sg_op *op = node->op;
+        while (op->parent)
+            op = op->parent;
+        if (!live[i] || op != &sg_op_layer_norm)
+            continue;
+        seen++;
+        assert_int_equal(sg_dtype_of(sg_value_at(low, node->in[0])), SG_BF16);
+        assert_int_equal(sg_dtype_of(sg_value_at(low, node->in[1])), SG_F32);
+        assert_int_equal(sg_dtype_of(sg_value_at(low, node->in[2])), SG_F32);
+    }
+    assert_true(seen >= 4);
+    sg_graph_free(low);
+    close_net(&n);
+}
+
 /* ---- the same meaning */
 
 static void equal_on_reference(sg_graph *a, sg_graph *b, sg_store *store, const char *const *names, double *const *feed,
@@ -480,6 +514,7 @@ int main(void)
         cmocka_unit_test(products_are_low_and_losses_are_not),
         cmocka_unit_test(a_weight_is_rounded_once),
         cmocka_unit_test(norms_and_moments_are_full),
+        cmocka_unit_test(norms_keep_their_parameters),
         cmocka_unit_test(encoder),
         cmocka_unit_test(samples),
         cmocka_unit_test(rules_in_bf16),
