@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "ops/derivative_internal.h"
-#include "runtime/cuda/attention_internal.h"
+#include "runtime/cuda/attention_cudnn_internal.h"
 #include "runtime/cuda/cuda_kernels.h"
 
 /* Bytes of a matrix of scores of all heads between which f32 is decomposed. */
@@ -25,6 +25,7 @@ static const places no_places = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
 typedef struct attention {
     sg_cuda_attention a;
     places p;
+    const sg_cuda_cudnn_attention *cudnn; /* forward, or NULL */
 } attention;
 
 /* ---------------------------------------------------------------------------------------------------------- launch */
@@ -77,6 +78,12 @@ static bool launch_forward(const sg_launch *l, sg_error *err)
     sg_cuda_attention_operands x = forward_operands(l);
     sg_cuda_attention_forward(&((const attention *)l->state)->a, &x, l->stream);
     return sg_cuda_launched(err);
+}
+
+static bool launch_cudnn(const sg_launch *l, sg_error *err)
+{
+    sg_cuda_attention_operands x = forward_operands(l);
+    return sg_cuda_cudnn_attention_run(((const attention *)l->state)->cudnn, &x, l->workspace, l->stream, err);
 }
 
 static bool launch_jvp(const sg_launch *l, sg_error *err)
@@ -235,11 +242,25 @@ static bool supports(const sg_kernel_spec *spec)
            (p.bias < 0 || sg_derivative_wrt(&parts, p.bias) < 0);
 }
 
+/* Without mask and bias cuDNN's kernels are faster where it has some. */
+static sg_status prepare_cudnn(sg_device *device, attention *state, sg_kernel *out, sg_error *err)
+{
+    sg_cuda_cudnn_attention *cudnn = NULL;
+    if (state->p.mask < 0 && state->p.bias < 0)
+        SG_TRY(sg_cuda_cudnn_attention_find(device, &state->a, &cudnn, err));
+    state->cudnn = cudnn;
+    if (!cudnn)
+        return SG_OK;
+    out->name = "cudnn attention";
+    out->launch = launch_cudnn;
+    out->workspace = sg_cuda_cudnn_attention_workspace(cudnn);
+    return SG_OK;
+}
+
 static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
 {
-    (void)device;
     const sg_op *op = spec->node->op;
-    attention *state = sg_alloc(sizeof *state);
+    attention *state = sg_calloc(1, sizeof *state);
     if (!state)
         return sg_fail(err, SG_E_MEMORY, "out of memory for %s", op->name);
     state->p = find_places(spec);
@@ -251,7 +272,12 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
         out->launch = op == &sg_op_attention_vjp ? launch_vjp : launch_vjp_jvp;
         out->workspace = sg_cuda_attention_rows_bytes(&state->a);
     }
-    return SG_OK;
+    sg_status status = op == &sg_op_attention ? prepare_cudnn(device, state, out, err) : SG_OK;
+    if (status != SG_OK) {
+        sg_free(state);
+        *out = (sg_kernel){0};
+    }
+    return status;
 }
 
 const sg_cuda_kernel sg_cuda_attention_kernels[] = {{&sg_op_attention, supports, prepare},

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/cuda/attention_cudnn_internal.h"
 #include "runtime/cuda/chain_internal.h"
 #include "runtime/cuda/conv_internal.h"
 #include "runtime/cuda/memory_internal.h"
@@ -86,6 +87,7 @@ static sg_status open_parts(sg_device *d, const sg_device_options *options, sg_e
 
 static void cuda_close(sg_device *d)
 {
+    sg_cuda_cudnn_attention_free_all(d);
     sg_cuda_cudnn_close(d);
     sg_cuda_slabs_close(d);
     if (d->blas)

@@ -24,7 +24,8 @@ struct sg_device {
     cudaEvent_t uploaded;        /* after the latest copy to the device */
     struct sg_cuda_slabs *slabs; /* memory of several replicas (slabs.c), or NULL */
     cublasLtHandle_t blas;
-    struct cudnnContext *dnn;         /* opened by the first convolution */
+    struct cudnnContext *dnn;                  /* opened by the first that needs it */
+    struct sg_cuda_cudnn_attention *attention; /* plans made so far */
     bool tf32;                        /* products of f32 may round their operands to TF32: only when asked for */
     struct sg_cuda_capture *capture;  /* the recording under way (record.c) */
     sg_cuda_fault *fault_at;          /* in memory of the device */
