@@ -6,7 +6,8 @@
 #include "runtime/backend_internal.h"
 
 /* What may follow a matrix product. */
-typedef enum sg_fuse_follow { SG_FUSE_NOTHING, SG_FUSE_ONE_STEP, SG_FUSE_STEPS } sg_fuse_follow;
+typedef enum sg_fuse_follow { SG_FUSE_NOTHING, SG_FUSE_CHOSEN, SG_FUSE_STEPS } sg_fuse_follow;
+enum { SG_FUSE_MOST_CHOSEN = 4 }; /* members of a product's chain of chosen steps */
 
 /* A sum as x [outer, length, inner] -> y [outer, inner]. */
 typedef struct sg_sum_form {
@@ -24,8 +25,8 @@ typedef struct sg_fuse_rules {
     bool (*sums)(const sg_node *node, const sg_sum_form *form);
     /* What may follow a matrix product in one kernel, so that it sees each element before it goes to memory. NULL: nothing. */
     sg_fuse_follow (*follow)(sg_graph *graph, const sg_node *product);
-    /* Is `step` one that may follow this product, of SG_FUSE_ONE_STEP? */
-    bool (*ends)(sg_graph *graph, const sg_node *product, const sg_node *step);
+    /* Is `step`, which reads the last of member[0 .. n), one that may follow them? The first is a product of SG_FUSE_CHOSEN. */
+    bool (*chooses)(sg_graph *graph, const sg_node *const *member, int32_t n, const sg_node *step);
 } sg_fuse_rules;
 
 /* Copy `from` to `to` with chains of elementwise nodes grouped into sg_op_fused nodes. */
@@ -55,7 +56,7 @@ typedef struct sg_fuse_group {
     int64_t axes;    /* which its sums add up, as a number; 0 without sums */
     bool cheap;      /* every member costs about an addition: may be computed again for each broadcast copy */
     int32_t product; /* a chain has one at most: its node, or -1 */
-    bool one_step;   /* may follow it */
+    bool chosen;     /* what may follow it is chosen step by step */
 } sg_fuse_group;
 
 /* Groups of one graph. A group is named by its first member. It runs where its last member stands. */

@@ -175,16 +175,39 @@ static bool feeds_product_of(const sg_fuse_plan *p, int32_t a, int32_t b)
     return false;
 }
 
+/* Would a chain that makes an operand of `node` in full, for it alone, have to write it for the product's sake? */
+static bool parts_chain(const sg_fuse_plan *p, const sg_node *node)
+{
+    for (int32_t k = 0; k < node->n_in; k++) {
+        int32_t g = p->group[sg_node_of(sg_value_at(p->graph, node->in[k]))->index];
+        if (g >= 0 && p->groups[g].product < 0 && sg_shape_equal(&p->groups[g].space, shape_at(p, node->out)) &&
+            read_only_by(p, g, p->group[node->index]))
+            return true;
+    }
+    return false;
+}
+
+/* May the only node of group b follow the product of group a? */
+static bool chooses(const sg_fuse_plan *p, int32_t a, int32_t b)
+{
+    const sg_node *member[SG_FUSE_MOST_CHOSEN], *step = sg_node_at(p->graph, b);
+    int32_t n = 0;
+    if (p->groups[b].count > 1 || p->groups[a].count >= SG_FUSE_MOST_CHOSEN || !read_only_by(p, a, b))
+        return false;
+    for (int32_t m = p->groups[a].first; m >= 0; m = p->next[m])
+        member[n++] = sg_node_at(p->graph, m);
+    return p->rules->chooses(p->graph, member, n, step) && !parts_chain(p, step);
+}
+
 static bool products_fit(const sg_fuse_plan *p, int32_t a, int32_t b)
 {
     const sg_fuse_group *x = &p->groups[a], *y = &p->groups[b];
     if (x->product < 0 && y->product < 0)
         return true;
-    if ((x->product >= 0 && y->product >= 0) || x->axes > 0 || y->axes > 0 || y->one_step)
+    if ((x->product >= 0 && y->product >= 0) || x->axes > 0 || y->axes > 0 || y->chosen)
         return false;
-    if (x->one_step)
-        return x->count == 1 && y->count == 1 && read_only_by(p, a, b) &&
-               p->rules->ends(p->graph, sg_node_at(p->graph, x->product), sg_node_at(p->graph, y->first));
+    if (x->chosen)
+        return chooses(p, a, b);
     return !feeds_product_of(p, a, b) && !feeds_product_of(p, b, a);
 }
 
@@ -215,7 +238,7 @@ static void merge(sg_fuse_plan *p, int32_t a, int32_t b)
         .axes = x.axes > y.axes ? x.axes : y.axes,
         .cheap = x.cheap && y.cheap,
         .product = x.product >= 0 ? x.product : y.product,
-        .one_step = x.one_step || y.one_step,
+        .chosen = x.chosen || y.chosen,
     };
 }
 
@@ -243,7 +266,7 @@ static void place_node(sg_fuse_plan *p, const sg_node *node)
         .axes = is_sum ? axes_of(p, node) : 0,
         .cheap = !is_sum && !is_draw && is_cheap(node),
         .product = is_product ? node->index : -1,
-        .one_step = is_product && p->rules->follow(p->graph, node) == SG_FUSE_ONE_STEP,
+        .chosen = is_product && p->rules->follow(p->graph, node) == SG_FUSE_CHOSEN,
     };
     for (int32_t k = 0; !is_product && k < node->n_in; k++)
         if (sg_fuse_reads(node, k))

@@ -3,8 +3,9 @@
  * Our matrices are stored by rows, cuBLASLt's by columns. A matrix stored by rows is its transpose stored by columns, so
  * C = op(A) op(B) is asked for as C' = op(B)' op(A)' with the operands exchanged, and nothing is moved.
  *
- * Sums are of float32, of products of float32 or bfloat16. A row added to each row of the product, or a result of float32 where
- * the operands are bfloat16, comes from a fused node of the product and that step (product_follow.c).
+ * Sums are of float32, of products of float32 or bfloat16. A row added to each row of the product, a tensor added to the whole
+ * of it, or a result of float32 where the operands are bfloat16, come from a fused node of the product and such steps
+ * (product_follow.c). It is all added before anything is rounded.
  *
  * The algorithm is the heuristic's first choice at compile time. Measuring several would choose by chance between equally
  * good ones, and then the same program would give other bits tomorrow. */
@@ -27,7 +28,8 @@ typedef struct product {
     size_t workspace, result_bytes;
     int64_t *a_at, *b_at; /* elements: one product, or strided batch, a call */
     int64_t calls, c_step;
-    int32_t a, b, row; /* operands of the node; row: added to each row of the product, or -1 */
+    int32_t a, b;       /* operands of the node */
+    int32_t row, whole; /* added to each row of the product, and to all of it; or -1 */
 } product;
 
 static sg_status check(cublasStatus_t code, const char *what, sg_error *err)
@@ -202,8 +204,11 @@ static bool launch(const sg_launch *l, sg_error *err)
         const char *a = (const char *)l->in[p->a] + (size_t)p->a_at[i] * p->width;
         const char *b = (const char *)l->in[p->b] + (size_t)p->b_at[i] * p->width;
         char *c = (char *)l->out[0] + (size_t)(i * p->c_step) * p->result_width;
-        cublasStatus_t code = cublasLtMatmul(p->blas, p->what, &one, b, p->first, a, p->second, &zero, c, p->result, c,
-                                             p->result, &p->algorithm, workspace_of(l), p->workspace, l->stream);
+        const char *whole =
+            p->whole < 0 ? c : (const char *)l->in[p->whole] + (size_t)(i * p->c_step) * p->result_width;
+        cublasStatus_t code =
+            cublasLtMatmul(p->blas, p->what, &one, b, p->first, a, p->second, p->whole < 0 ? &zero : &one, whole,
+                           p->result, c, p->result, &p->algorithm, workspace_of(l), p->workspace, l->stream);
         if (check(code, "product", err) != SG_OK)
             return false;
     }
@@ -242,29 +247,36 @@ static int32_t operand_of(sg_graph *body, int32_t value)
     return -1;
 }
 
-/* A fused node is a product and one step. */
 static void read_body(product *p, sg_graph *body)
 {
     const sg_node *multiply = sg_cuda_product_in(body);
+    sg_cuda_product_end end = sg_cuda_product_begin(multiply);
+    for (int32_t i = multiply->index + 1; i < sg_node_count(body); i++)
+        if (sg_node_at(body, i)->n_in > 0)
+            sg_cuda_product_extend(body, &end, sg_node_at(body, i));
     p->a = operand_of(body, multiply->in[0]);
     p->b = operand_of(body, multiply->in[1]);
-    for (int32_t i = 0; i < sg_node_count(body); i++) {
-        const sg_node *step = sg_node_at(body, i);
-        if (step->op == &sg_op_add)
-            p->row = operand_of(body, step->in[step->in[0] == multiply->out]);
-    }
+    p->row = operand_of(body, end.row);
+    p->whole = operand_of(body, end.whole);
 }
 
 static sg_matmul_problem read_spec(product *p, const sg_kernel_spec *spec)
 {
     p->a = 0;
     p->b = 1;
-    p->row = -1;
+    p->row = p->whole = -1;
     if (spec->node->op != &sg_op_fused)
         return sg_matmul_describe(spec);
     sg_graph *body = spec->attr[0].graph;
     read_body(p, body);
     return sg_cuda_product_problem(body, sg_cuda_product_in(body));
+}
+
+static const char *name_of(const product *p)
+{
+    return p->whole < 0 ? p->row < 0 ? "cublaslt matmul" : "cublaslt matmul + row"
+           : p->row < 0 ? "cublaslt matmul + whole"
+                        : "cublaslt matmul + row + whole";
 }
 
 static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
@@ -279,10 +291,7 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     p->width = sg_dtype_size(spec->in_dtype[p->a]);
     p->result_width = sg_dtype_size(spec->out_dtype[0]);
     p->result_bytes = (size_t)(m.batch * m.m * m.n) * p->result_width;
-    *out = (sg_kernel){.name = p->row >= 0 ? "cublaslt matmul + row" : "cublaslt matmul",
-                       .state = p,
-                       .release = release,
-                       .launch = launch_empty};
+    *out = (sg_kernel){.name = name_of(p), .state = p, .release = release, .launch = launch_empty, .alias = &p->whole};
     if (p->result_bytes == 0 || m.k == 0)
         return SG_OK;
     sg_status status = build(p, device, m, err);

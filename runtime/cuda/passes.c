@@ -54,8 +54,10 @@ static bool short_sums(const sg_node *node, const sg_sum_form *f)
 
 static sg_status chains(sg_graph *from, sg_graph *to, sg_error *err)
 {
-    static const sg_fuse_rules rules = {
-        .has = sg_cuda_chain_has, .sums = short_sums, .follow = sg_cuda_product_follow, .ends = sg_cuda_product_ends};
+    static const sg_fuse_rules rules = {.has = sg_cuda_chain_has,
+                                        .sums = short_sums,
+                                        .follow = sg_cuda_product_follow,
+                                        .chooses = sg_cuda_product_chooses};
     return sg_fuse_chains(from, to, &rules, err);
 }
 
@@ -71,6 +73,7 @@ static sg_status small_updates(sg_graph *from, sg_graph *to, sg_error *err)
 
 sg_status sg_cuda_fuse(sg_graph *from, sg_graph *to, sg_error *err)
 {
-    static const sg_fuse_pass passes[] = {sg_fuse_simplify, sums, chains, sparse_updates, small_updates};
+    static const sg_fuse_pass passes[] = {sg_fuse_simplify, sg_cuda_order_sums, sums,
+                                          chains,           sparse_updates,     small_updates};
     return sg_fuse_passes(passes, sizeof passes / sizeof passes[0], from, to, err);
 }

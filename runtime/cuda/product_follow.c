@@ -19,8 +19,8 @@ sg_matmul_problem sg_cuda_product_problem(sg_graph *graph, const sg_node *produc
     return sg_matmul_describe(&(sg_kernel_spec){.attr = product->attr, .in_shape = in, .out_shape = &out});
 }
 
-/* Steps in a kernel of our own cost nothing; cuBLASLt can add a row, or keep float32 of bfloat16. With a row it does not split
- * the sum, which products of float32 need to occupy the device: not there. */
+/* Steps in a kernel of our own cost nothing; cuBLASLt can add to products of bfloat16, or keep them float32. With a row it does
+ * not split the sum, which products of float32 need to occupy the device: not there. */
 sg_fuse_follow sg_cuda_product_follow(sg_graph *graph, const sg_node *product)
 {
     sg_dtype dtype = sg_dtype_of(sg_value_at(graph, product->out));
@@ -29,25 +29,74 @@ sg_fuse_follow sg_cuda_product_follow(sg_graph *graph, const sg_node *product)
         return SG_FUSE_NOTHING;
     if (dtype == SG_F32)
         return sg_cuda_product_is_small(&p, true) ? SG_FUSE_STEPS : SG_FUSE_NOTHING;
-    return SG_FUSE_ONE_STEP;
+    return SG_FUSE_CHOSEN;
 }
 
-/* A vector along the last axis of the product, of its dtype, in whole words of 16 bytes. */
-static bool is_row(sg_graph *graph, int32_t value, int32_t product)
+/* ---- what cuBLASLt does at the end of a product */
+
+sg_cuda_product_end sg_cuda_product_begin(const sg_node *product)
 {
-    sg_value row = sg_value_at(graph, value), c = sg_value_at(graph, product);
-    const sg_shape *r = sg_shape_of(row), *s = sg_shape_of(c);
-    return value != product && r->rank > 0 && sg_dtype_of(row) == sg_dtype_of(c) &&
-           r->dim[r->rank - 1] == s->dim[s->rank - 1] && sg_shape_count(r) == r->dim[r->rank - 1] &&
-           sg_shape_count(r) % 8 == 0;
+    return (sg_cuda_product_end){.row = -1, .whole = -1, .last = product->out};
 }
 
-bool sg_cuda_product_ends(sg_graph *graph, const sg_node *product, const sg_node *step)
+/* A vector along the last axis of the result, of its dtype, in whole words of 16 bytes. */
+static bool is_row(const sg_shape *row, const sg_shape *result)
 {
-    sg_value c = sg_value_at(graph, product->out), out = sg_value_at(graph, step->out);
-    if (!sg_shape_equal(sg_shape_of(c), sg_shape_of(out)))
+    int64_t n = row->rank > 0 ? row->dim[row->rank - 1] : 0;
+    return n == result->dim[result->rank - 1] && sg_shape_count(row) == n && n % 8 == 0;
+}
+
+static bool extend_by_sum(sg_graph *graph, sg_cuda_product_end *end, const sg_node *add)
+{
+    int32_t other = add->in[add->in[0] == end->last];
+    const sg_shape *x = sg_shape_of(sg_value_at(graph, other)), *y = sg_shape_of(sg_value_at(graph, add->out));
+    if (other == end->last || sg_dtype_of(sg_value_at(graph, other)) != sg_dtype_of(sg_value_at(graph, add->out)))
         return false;
-    if (step->op == &sg_op_cast)
-        return sg_dtype_of(c) == SG_BF16 && sg_dtype_of(out) == SG_F32;
-    return step->op == &sg_op_add && is_row(graph, step->in[step->in[0] == product->out], product->out);
+    if (sg_shape_equal(x, y) && end->whole < 0) {
+        end->whole = other;
+        return true;
+    }
+    if (!is_row(x, y) || end->row >= 0 || end->wide)
+        return false;
+    end->row = other;
+    return true;
+}
+
+/* The row is added in the dtype of the product, which is also that of the result: what is f32 has none. */
+static bool extend_by_cast(sg_graph *graph, sg_cuda_product_end *end, const sg_node *cast)
+{
+    end->wide = sg_dtype_of(sg_value_at(graph, end->last)) == SG_BF16 &&
+                sg_dtype_of(sg_value_at(graph, cast->out)) == SG_F32 && end->row < 0 && end->whole < 0;
+    return end->wide;
+}
+
+bool sg_cuda_product_extend(sg_graph *graph, sg_cuda_product_end *end, const sg_node *step)
+{
+    if (!sg_shape_equal(sg_shape_of(sg_value_at(graph, end->last)), sg_shape_of(sg_value_at(graph, step->out))))
+        return false;
+    bool good = step->op == &sg_op_add    ? extend_by_sum(graph, end, step)
+                : step->op == &sg_op_cast ? extend_by_cast(graph, end, step)
+                                          : false;
+    end->last = step->out;
+    return good;
+}
+
+static bool reads(const sg_node *node, int32_t value)
+{
+    for (int32_t k = 0; k < node->n_in; k++)
+        if (node->in[k] == value)
+            return true;
+    return false;
+}
+
+/* Only the last value of the chain is there to be read. */
+bool sg_cuda_product_chooses(sg_graph *graph, const sg_node *const *member, int32_t n, const sg_node *step)
+{
+    sg_cuda_product_end end = sg_cuda_product_begin(member[0]);
+    for (int32_t i = 1; i < n; i++) {
+        if (reads(step, member[i - 1]->out))
+            return false;
+        sg_cuda_product_extend(graph, &end, member[i]);
+    }
+    return sg_cuda_product_extend(graph, &end, step);
 }

@@ -1,5 +1,5 @@
-/* cuda_product_test.c - matrix products on a GPU, alone and with the elementwise steps that follow them, in every form and at
- * sizes that fit no tile, against the reference backend; two runs give the same bits. Skipped where there is no GPU. */
+/* cuda_product_test.c - matrix products on a GPU, alone, with the elementwise steps that follow them and in sums, in every form
+ * and at sizes that fit no tile, against the reference backend; two runs give the same bits. Skipped where there is no GPU. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 #include "runtime/runtime.h"
 #include "tests/support/graph_run.h"
 
-enum { N_IN = 4, N_OUT = 4 };
+enum { N_IN = 4, N_OUT = 6 };
 typedef enum form { NN, NT, TN, N_FORMS } form;
 
 typedef struct problem {
@@ -32,7 +32,7 @@ static const problem problems[] = {
 };
 
 static const char *const names[N_IN] = {"a", "b", "bias", "other"};
-static const char *const results[N_OUT] = {"softplus", "gated", "z", "alone"};
+static const char *const results[N_OUT] = {"softplus", "gated", "z", "alone", "sum", "wide"};
 
 static sg_shape matrices(const problem *p, bool one, int64_t rows, int64_t columns)
 {
@@ -62,6 +62,11 @@ static sg_graph *graph_of(const problem *p, form f, sg_dtype dtype, sg_value *in
     out[1] = sg_mul(sg_sigmoid(z), x[3]);
     out[2] = z;
     out[3] = product_of(f, x[0], x[1]);
+    sg_value first = product_of(f, sg_sigmoid(x[0]), x[1]), second = product_of(f, sg_square(x[0]), x[1]);
+    out[4] = sg_add(sg_add(first, second), sg_add(x[3], sg_broadcast_like(x[2], x[3])));
+    first = sg_cast(product_of(f, sg_relu(x[0]), x[1]), SG_F32);
+    second = sg_cast(product_of(f, sg_neg(x[0]), x[1]), SG_F32);
+    out[5] = sg_add(sg_add(first, second), in[3]);
     for (int32_t k = 0; k < N_OUT; k++)
         out[k] = dtype == SG_F32 ? out[k] : sg_cast(out[k], SG_F32);
     for (int32_t k = 0; k < N_OUT; k++)
