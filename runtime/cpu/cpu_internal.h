@@ -59,4 +59,9 @@ static inline void sg_cpu_restore_subnormals(unsigned found) { _mm_setcsr(found)
 /* Round up to the 64-byte lines that scratch is cut in, so that threads do not share one. */
 static inline size_t sg_cpu_line(size_t bytes) { return (bytes + 63) & ~(size_t)63; }
 
+/* Scratch of one thread beside that of another: between what the two use lies a whole page, within which prefetchers, and
+ * kernels that ask for what they will need, run ahead. Without it they take lines from each other (measured: an optimiser step
+ * took a fifth longer). */
+static inline size_t sg_cpu_apart(size_t bytes) { return (bytes + 2 * 4096 - 1) & ~(size_t)4095; }
+
 #endif

@@ -76,7 +76,7 @@ static size_t scratch_bytes(const fused *f)
 {
     const sg_program *p = f->program;
     size_t floats = (size_t)p->n_buffers * (size_t)f->tile + (size_t)p->n_slots * LINE;
-    return sg_cpu_line(floats * sizeof(float)) + sg_cpu_line((size_t)p->n_slots * (sizeof(void *) + sizeof(intptr_t)));
+    return sg_cpu_apart(sg_cpu_line(floats * sizeof(float)) + (size_t)p->n_slots * (sizeof(void *) + sizeof(intptr_t)));
 }
 
 static void release_fused(void *state)

@@ -106,7 +106,7 @@ static sg_status make_gemms(matmul *mm, int32_t t, int32_t threads, sg_error *er
         sg_gemm_shape s = tile_shape(mm, &mm->term[t].p, edge);
         s.add = t > 0;
         SG_TRY(sg_onednn_gemm_new(&mm->term[t].gemm[edge], &s, threads, err));
-        size_t scratch = sg_cpu_line(sg_onednn_gemm_scratch(mm->term[t].gemm[edge]));
+        size_t scratch = sg_cpu_apart(sg_onednn_gemm_scratch(mm->term[t].gemm[edge]));
         mm->scratch = scratch > mm->scratch ? scratch : mm->scratch;
     }
     return SG_OK;

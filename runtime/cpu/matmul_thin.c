@@ -105,7 +105,7 @@ sg_status sg_matmul_prepare_thin(sg_device *device, const sg_kernel_spec *spec, 
     *out = (sg_kernel){.name = "thin matmul", .launch = launch, .state = s, .release = sg_free};
     if (s->p.b_transposed) {
         s->turned = sg_cpu_line((size_t)(s->p.k * s->padded) * sizeof(float));
-        s->scratch = sg_cpu_line((size_t)(TILE_ROWS * s->padded) * sizeof(float));
+        s->scratch = sg_cpu_apart((size_t)(TILE_ROWS * s->padded) * sizeof(float));
         out->workspace = s->turned + s->scratch * (size_t)spec->threads;
     }
     return SG_OK;

@@ -157,7 +157,7 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     s->width = s->blocks ? sg_tile_pad((s->n + s->blocks - 1) / s->blocks) : 0;
     for (int k = 0; k < ATTRS; k++)
         s->attr[k] = spec->attr[k];
-    s->scratch = sg_cpu_line((size_t)(TILE_ROWS * s->width) * sizeof(float) + 2 * SG_ADAM_AHEAD);
+    s->scratch = sg_cpu_apart((size_t)(TILE_ROWS * s->width) * sizeof(float));
     *out = (sg_kernel){.name = "product adam",
                        .launch = launch,
                        .state = s,

@@ -27,9 +27,9 @@ static inline vec splat(float x) { return x - (vec){0}; }
 /* Floats of a cache line. */
 #define LINE 16
 
-/* Ask for a line further on: seven streams at once are more than the processor's own prefetcher follows (measured:
+/* Ask for the line 1 KiB further on: seven streams at once are more than the processor's own prefetcher follows (measured:
  * 20 % less time). The address may lie behind the array, where asking has no effect. */
-static inline void fetch_ahead(const float *p) { __builtin_prefetch((const void *)((uintptr_t)p + SG_ADAM_AHEAD)); }
+static inline void fetch_ahead(const float *p) { __builtin_prefetch((const void *)((uintptr_t)p + 1024)); }
 
 /* p <- p - (decay p + rate m / (scale sqrt(v) + eps)): the two small terms meet before either meets p. */
 static inline void adam_vec(const sg_adam_step *s, const float *p, const float *g, const float *m, const float *v,

@@ -17,10 +17,6 @@ typedef struct sg_adam_step {
     float l2;    /* weight decay if not decoupled, else 0 */
 } sg_adam_step;
 
-/* adam asks for its operands so many bytes ahead, beyond their end too. What several threads write must be further apart than that:
- * else each takes lines from the other (measured: a fifth of the step's time). */
-enum { SG_ADAM_AHEAD = 1024 };
-
 typedef struct sg_row_kernels {
     /* The update of n parameters; outputs may be the inputs. */
     void (*adam)(int64_t n, const sg_adam_step *s, const float *p, const float *g, const float *m, const float *v,

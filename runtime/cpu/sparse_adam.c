@@ -66,7 +66,7 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     s->batch = spec->in_shape[DENSE].dim[0];
     for (int k = 0; k < ATTRS; k++)
         s->attr[k] = spec->attr[k];
-    s->scratch = sg_cpu_line((size_t)s->width * sizeof(float) + 2 * SG_ADAM_AHEAD);
+    s->scratch = sg_cpu_apart((size_t)s->width * sizeof(float));
     *out = (sg_kernel){.name = "sparse adam",
                        .launch = launch,
                        .state = s,
