@@ -272,7 +272,7 @@ static void wrong_rows(void **state)
     wrong(HEAD "1,2,0,4\n", -1, "t.arff:6:6: the row has more than 3 values");
     wrong(HEAD "1,2,0,\n", -1, "t.arff:6:6: the row has more than 3 values");
     wrong(HEAD "1,,0\n", -1, "t.arff:6:3: the value of attribute 'b' is empty");
-    wrong(HEAD "1,2\t0\n", -1, "t.arff:6:3: '2\t0' is not a number");
+    wrong(HEAD "1,2\t0\n", -1, "t.arff:6:3: '2?0' is not a number");
     wrong(HEAD "1,2,'0\n", -1, "t.arff:6:5: the quote is not closed");
     wrong(HEAD "{0 1,0 2}\n", -1, "t.arff:6:6: attribute 'a' has two values in one row");
     wrong(HEAD "{0 1,}\n", -1, "t.arff:6:6: expected `index value`");
