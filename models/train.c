@@ -33,7 +33,8 @@ static sg_status open_run(sgi_run *run, sg_error *err)
     run->real = sg_config_real(run->c);
     run->at.lr = run->c->train.lr;
     run->rates[0] = run->rates[1] = NAN;
-    if (!(run->store = sg_store_new(run->real)))
+    run->past = sg_calloc(1, sizeof *run->past);
+    if (!run->past || !(run->store = sg_store_new(run->real)))
         return sg_fail(err, SG_E_MEMORY, "out of memory");
     SG_TRY(make_entries(run, err));
     if (!run->folder)
@@ -58,7 +59,8 @@ static sg_status allocate(sgi_group *g, sg_error *err)
     g->y = sg_calloc(cells, sizeof *g->y);
     g->known = sg_calloc(cells, sizeof *g->known);
     g->team.run = sg_calloc(g->n, sizeof *g->team.run);
-    if (!g->order || !g->p || !g->y || !g->known || !g->team.run)
+    g->ended = sg_calloc(g->n, sizeof *g->ended);
+    if (!g->order || !g->p || !g->y || !g->known || !g->team.run || !g->ended)
         return sg_fail(err, SG_E_MEMORY, "out of memory for %lld rows of %lld labels", (long long)largest,
                        (long long)L);
     for (int32_t i = 0; i < g->n; i++)
@@ -86,12 +88,16 @@ static void close_run(sgi_run *run)
         sg_store_free(run->store);
     sg_store_free(run->best_store);
     sg_free(run->best_path);
+    sg_free(run->past);
 }
 
 void sgi_group_close(sgi_group *g)
 {
+    sg_error unused;
+    sgi_files_done(g, &unused);
     sgi_team_close(&g->team);
     sg_free(g->team.run);
+    sg_free(g->ended);
     for (int32_t i = 0; i < g->n; i++)
         close_run(&g->run[i]);
     if (g->lock)
@@ -202,21 +208,16 @@ static sg_status collect(sgi_group *g, int64_t leave, bool alone, bool *go_on, s
 /* Of the runs whose epoch is done; then those that are over are finished. */
 static sg_status end_epochs(sgi_group *g, bool *go_on, sg_error *err)
 {
-    sgi_run **ended = sg_calloc(g->team.n, sizeof *ended);
-    int32_t n = 0;
-    if (!ended)
-        return sg_fail(err, SG_E_MEMORY, "out of memory");
-    for (int32_t i = 0; i < g->team.n; i++)
-        if (!g->team.run[i]->over && g->team.run[i]->at.step == g->steps)
-            ended[n++] = g->team.run[i];
-    sg_status status = n ? sgi_end_epochs(g, ended, n, go_on, err) : SG_OK;
-    for (int32_t i = 0; i < n && status == SG_OK; i++) {
-        ended[i]->over = sgi_schedule_over(&ended[i]->at, ended[i]->c);
-        if (ended[i]->over)
-            status = sgi_finish(ended[i], err);
+    SG_TRY(sgi_end_epochs(g, go_on, err));
+    for (int32_t i = 0; i < g->n_ended; i++) {
+        sgi_run *run = g->ended[i];
+        run->over = sgi_schedule_over(&run->at, run->c);
+        if (!run->over)
+            continue;
+        SG_TRY(sgi_files_done(g, err));
+        SG_TRY(sgi_finish(run, err));
     }
-    sg_free(ended);
-    return status;
+    return SG_OK;
 }
 
 /* The next batch through the team. */
@@ -235,6 +236,7 @@ static sg_status stop(sgi_group *g, bool alone, sg_error *err)
 {
     bool ignored = true;
     SG_TRY(collect(g, 0, alone, &ignored, err));
+    SG_TRY(sgi_files_done(g, err));
     for (int32_t i = 0; i < g->n; i++) {
         sgi_run *run = &g->run[i];
         if (run->over || !run->folder)
@@ -279,9 +281,11 @@ static sg_status go(sgi_group *g, bool alone, bool *go_on, sg_error *err)
 sg_status sgi_group_loop(sgi_group *g, bool alone, sg_error *err)
 {
     bool go_on = true;
-    sg_error here;
+    sg_error here, unused;
     err = err ? err : &here;
     sg_status status = go(g, alone, &go_on, err);
+    if (status != SG_OK)
+        sgi_files_done(g, &unused);
     if (status != SG_OK)
         return alone && !g->run[0].over ? sgi_account(&g->run[0], status, true, err) : status;
     return go_on ? SG_OK : stop(g, alone, err);

@@ -5,6 +5,9 @@
 
 #include <dirent.h>
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "models/models.h"
 #include "models/plan_batch_internal.h"
 #include "runtime/runtime.h"
@@ -44,6 +47,9 @@ typedef struct sgi_run {
     char *best_path;       /* folder/model */
     sg_metrics validation; /* of the epoch that has ended */
     bool best;             /* so was it */
+    double seconds;        /* that it took */
+    struct sgi_run *past;  /* the run as it was then, while its files are being written */
+    bool writing;          /* they are */
     sg_train_result result;
     sg_error err; /* why a run of several left before its end; status SG_OK: it did not */
 } sgi_run;
@@ -57,6 +63,17 @@ typedef struct sgi_team {
     sg_predictor *predictor;
     int64_t ahead; /* how many batches may be under way beside the newest */
 } sgi_team;
+
+/* Threads that do something for each of several runs. */
+enum { SGI_CREW = 64 };
+typedef struct sgi_crew {
+    sgi_run **run;
+    int32_t n;
+    atomic_int next;
+    void (*body)(sgi_run *run); /* may touch nothing but its run; failures are in run->err */
+    pthread_t thread[SGI_CREW];
+    int32_t n_threads;
+} sgi_crew;
 
 /* What runs side by side share: they see the same batches. */
 struct sgi_group {
@@ -74,6 +91,9 @@ struct sgi_group {
     sgi_run *run;
     int32_t n;
     sgi_team team;
+    sgi_crew crew;   /* writes files from the end of an epoch on until the next, or sgi_files_done */
+    sgi_run **ended; /* [n] runs of the team at the end of an epoch */
+    int32_t n_ended;
 };
 
 /* ---- train.c */
@@ -96,8 +116,11 @@ void sgi_team_close(sgi_team *team);
 sg_status sgi_team_send(sgi_group *group, sg_error *err);
 /* What every run of the team predicts for the rows of a part. */
 sg_status sgi_team_predict(sgi_group *group, sg_part part, sg_error *err);
-/* Call body for each of the runs, several at a time; it may touch nothing but that run. Failures are in run->err. */
-void sgi_team_each(const sgi_team *team, sgi_run **run, int32_t n, void (*body)(sgi_run *run));
+/* Begin with the runs, which may be freed, in up to so many threads. */
+sg_status sgi_crew_start(sgi_crew *crew, sgi_run *const *run, int32_t n, int32_t threads, void (*body)(sgi_run *run),
+                         sg_error *err);
+/* Until all are done. */
+void sgi_crew_wait(sgi_crew *crew);
 
 /* ---- train_step.c */
 bool sgi_tell(sgi_run *run, sg_train_moment moment, const sg_metrics *validation, bool best);
@@ -105,8 +128,11 @@ bool sgi_tell(sgi_run *run, sg_train_moment moment, const sg_metrics *validation
 sg_status sgi_set_rates(sgi_run *run, sg_error *err);
 /* Account for the losses of the oldest batch under way; false in *go_on if the listener wants to stop. */
 sg_status sgi_collect(sgi_run *run, bool *go_on, sg_error *err);
-/* Validation and files of runs of the team that have reached the end of an epoch. */
-sg_status sgi_end_epochs(sgi_group *group, sgi_run **run, int32_t n, bool *go_on, sg_error *err);
+/* Validation of runs of the team that have reached the end of an epoch (`ended`), and their files: on a device that runs on by itself
+ * these are written while the next epoch runs. */
+sg_status sgi_end_epochs(sgi_group *group, bool *go_on, sg_error *err);
+/* Until the files of the last epoch's end are written. */
+sg_status sgi_files_done(sgi_group *group, sg_error *err);
 /* Measure the best epoch and write what a finished run of the team has. */
 sg_status sgi_finish(sgi_run *run, sg_error *err);
 

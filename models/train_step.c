@@ -125,16 +125,7 @@ static sg_status predict(sgi_group *g, sg_part part, sg_error *err)
     return SG_OK;
 }
 
-static sg_status keep_best(sgi_run *run, sg_error *err)
-{
-    if (run->folder)
-        return sgi_folder_model(run, err);
-    sg_store_free(run->best_store);
-    run->best_store = sg_store_copy(run->store, run->real);
-    return run->best_store ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
-}
-
-/* ---- the end of an epoch, of several runs at a time: each of these touches one run */
+/* ---- the end of an epoch: what is done of several runs at a time touches one run each */
 
 static void judge(sgi_run *run)
 {
@@ -147,20 +138,6 @@ static void judge(sgi_run *run)
     run->best = sgi_schedule(&run->at, run->c, metric && metric->defined ? metric->value : 0);
 }
 
-static void keep(sgi_run *run)
-{
-    if (run->best && keep_best(run, &run->err) != SG_OK)
-        return;
-    if (run->folder)
-        sgi_folder_log(run, &run->validation, now() - run->epoch_start, &run->err);
-}
-
-static void save(sgi_run *run)
-{
-    if (run->folder)
-        sgi_folder_checkpoint(run, &run->err);
-}
-
 /* Bring home what is about to be written: only one thread at a time may ask a device for something. */
 static void fetch(const sgi_run *run)
 {
@@ -168,9 +145,45 @@ static void fetch(const sgi_run *run)
         sg_store_read(run->store, i);
 }
 
-static sg_status each(const sgi_group *g, sgi_run **run, int32_t n, void (*body)(sgi_run *run), sg_error *err)
+/* The run as it is, with a store of its own if the run's goes on. */
+static void freeze(sgi_run *run)
 {
-    sgi_team_each(&g->team, run, n, body);
+    sgi_run *past = run->past;
+    *past = *run;
+    run->writing = true;
+    if (run->group->team.ahead && (run->folder || run->best) && !(past->store = sg_store_copy(run->store, run->real)))
+        sg_fail(&run->err, SG_E_MEMORY, "out of memory");
+}
+
+static sg_status keep_best(sgi_run *past, sg_error *err)
+{
+    if (past->folder)
+        return sgi_folder_model(past, err);
+    sg_store_free(past->best_store);
+    past->best_store = sg_store_copy(past->store, past->real);
+    return past->best_store ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
+}
+
+static void start_anew(sgi_run *run)
+{
+    run->at.step = run->sent = 0;
+    memset(run->at.sums, 0, sizeof run->at.sums);
+}
+
+static void write_files(sgi_run *past)
+{
+    if (past->best && keep_best(past, &past->err) != SG_OK)
+        return;
+    if (past->folder && sgi_folder_log(past, &past->validation, past->seconds, &past->err) != SG_OK)
+        return;
+    start_anew(past);
+    if (past->folder)
+        sgi_folder_checkpoint(past, &past->err);
+}
+
+/* A failure of one of the runs. */
+static sg_status failure_of(sgi_run *const *run, int32_t n, sg_error *err)
+{
     for (int32_t i = 0; i < n; i++)
         if (run[i]->err.status != SG_OK) {
             *err = run[i]->err;
@@ -179,20 +192,66 @@ static sg_status each(const sgi_group *g, sgi_run **run, int32_t n, void (*body)
     return SG_OK;
 }
 
-sg_status sgi_end_epochs(sgi_group *g, sgi_run **run, int32_t n, bool *go_on, sg_error *err)
+static sg_status each(sgi_group *g, void (*body)(sgi_run *run), sg_error *err)
 {
-    SG_TRY(predict(g, SG_VALIDATION, err));
-    SG_TRY(each(g, run, n, judge, err));
-    for (int32_t i = 0; i < n; i++)
-        fetch(run[i]);
-    SG_TRY(each(g, run, n, keep, err));
-    for (int32_t i = 0; i < n; i++) {
-        *go_on &= sgi_tell(run[i], SG_TRAIN_EPOCH, &run[i]->validation, run[i]->best);
-        run[i]->at.step = run[i]->sent = 0;
-        run[i]->epoch_start = 0;
-        memset(run[i]->at.sums, 0, sizeof run[i]->at.sums);
+    int32_t threads = g->n_ended > 1 ? sg_session_threads(g->team.session) : 0;
+    SG_TRY(sgi_crew_start(&g->crew, g->ended, g->n_ended, threads, body, err));
+    sgi_crew_wait(&g->crew);
+    return failure_of(g->ended, g->n_ended, err);
+}
+
+static void for_past(sgi_run *run) { write_files(run->past); }
+
+sg_status sgi_files_done(sgi_group *g, sg_error *err)
+{
+    sg_status status = SG_OK;
+    sgi_crew_wait(&g->crew);
+    for (int32_t i = 0; i < g->n; i++) {
+        sgi_run *run = &g->run[i], *past = run->past;
+        if (!run->writing)
+            continue;
+        run->writing = false;
+        run->best_store = past->best_store;
+        if (past->store != run->store)
+            sg_store_free(past->store);
+        if (status == SG_OK && past->err.status != SG_OK)
+            status = failure_of(&past, 1, err);
+        run->over |= past->over;
     }
-    return each(g, run, n, save, err);
+    return status;
+}
+
+static void find_ended(sgi_group *g)
+{
+    g->n_ended = 0;
+    for (int32_t i = 0; i < g->team.n; i++)
+        if (!g->team.run[i]->over && g->team.run[i]->at.step == g->steps)
+            g->ended[g->n_ended++] = g->team.run[i];
+}
+
+sg_status sgi_end_epochs(sgi_group *g, bool *go_on, sg_error *err)
+{
+    int32_t threads = sg_session_threads(g->team.session);
+    SG_TRY(sgi_files_done(g, err));
+    find_ended(g);
+    if (g->n_ended == 0)
+        return SG_OK;
+    SG_TRY(predict(g, SG_VALIDATION, err));
+    SG_TRY(each(g, judge, err));
+    for (int32_t i = 0; i < g->n_ended; i++) {
+        fetch(g->ended[i]);
+        g->ended[i]->seconds = now() - g->ended[i]->epoch_start;
+    }
+    SG_TRY(each(g, freeze, err));
+    SG_TRY(
+        sgi_crew_start(&g->crew, g->ended, g->n_ended, g->team.ahead || g->n_ended > 1 ? threads : 0, for_past, err));
+    for (int32_t i = 0; i < g->n_ended; i++) {
+        sgi_run *run = g->ended[i];
+        *go_on &= sgi_tell(run, SG_TRAIN_EPOCH, &run->validation, run->best);
+        start_anew(run);
+        run->epoch_start = 0;
+    }
+    return g->team.ahead ? SG_OK : sgi_files_done(g, err);
 }
 
 /* ---- the end */

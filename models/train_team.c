@@ -1,11 +1,7 @@
 /* train_team.c - runs that see the same batch at the same time, as replicas of one session. */
-#include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "models/train_internal.h"
-
-enum { MOST_THREADS = 64 };
 
 /* ---- opening */
 
@@ -95,30 +91,39 @@ sg_status sgi_team_predict(sgi_group *g, sg_part part, sg_error *err)
 
 /* ---- on the host */
 
-typedef struct share {
-    sgi_run **run;
-    int32_t n;
-    atomic_int next;
-    void (*body)(sgi_run *run);
-} share;
-
 static void *take_shares(void *user)
 {
-    share *s = user;
-    for (int32_t i = atomic_fetch_add(&s->next, 1); i < s->n; i = atomic_fetch_add(&s->next, 1))
-        s->body(s->run[i]);
+    sgi_crew *c = user;
+    for (int32_t i = atomic_fetch_add(&c->next, 1); i < c->n; i = atomic_fetch_add(&c->next, 1))
+        c->body(c->run[i]);
     return NULL;
 }
 
-void sgi_team_each(const sgi_team *t, sgi_run **run, int32_t n, void (*body)(sgi_run *run))
+sg_status sgi_crew_start(sgi_crew *c, sgi_run *const *run, int32_t n, int32_t threads, void (*body)(sgi_run *run),
+                         sg_error *err)
 {
-    pthread_t thread[MOST_THREADS];
-    share s = {.run = run, .n = n, .body = body};
-    int32_t most = sg_session_threads(t->session), started = 0;
-    most = most < MOST_THREADS ? most : MOST_THREADS;
-    while (started + 1 < most && started + 1 < n && pthread_create(&thread[started], NULL, take_shares, &s) == 0)
-        started++;
-    take_shares(&s);
-    for (int32_t i = 0; i < started; i++)
-        pthread_join(thread[i], NULL);
+    c->run = sg_calloc(n, sizeof *c->run);
+    if (!c->run)
+        return sg_fail(err, SG_E_MEMORY, "out of memory");
+    memcpy(c->run, run, (size_t)n * sizeof *run);
+    c->n = n;
+    c->body = body;
+    c->n_threads = 0;
+    atomic_init(&c->next, 0);
+    threads = threads < n ? threads : n;
+    threads = threads < SGI_CREW ? threads : SGI_CREW;
+    while (c->n_threads < threads && pthread_create(&c->thread[c->n_threads], NULL, take_shares, c) == 0)
+        c->n_threads++;
+    if (c->n_threads == 0)
+        take_shares(c);
+    return SG_OK;
+}
+
+void sgi_crew_wait(sgi_crew *c)
+{
+    for (int32_t i = 0; i < c->n_threads; i++)
+        pthread_join(c->thread[i], NULL);
+    sg_free(c->run);
+    c->run = NULL;
+    c->n_threads = c->n = 0;
 }

@@ -26,70 +26,94 @@ __global__ void product_lines(sg_cuda_csr c, const float *value, const int32_t *
     }
 }
 
-/* The warp's terms, one a lane, `count` of them, at one column: sixteen loads at a time are on their way. */
-__device__ static inline float add_terms(float sum, sg_csr_term own, int32_t count, const float *at, int64_t width,
-                                         bool inside)
+/* Neighbouring columns of a lane. */
+template <int V> struct __align__(4 * V) columns {
+    float x[V];
+};
+
+/* The warp's terms, one a lane, `count` of them, at a lane's columns: several loads at a time are on their way. */
+template <int V>
+__device__ static inline void add_terms(columns<V> *sum, sg_csr_term own, int32_t count, const float *at, int64_t width,
+                                        bool inside)
 {
-    enum { AT_ONCE = 16 };
+    enum { AT_ONCE = V > 1 ? 8 : 16 };
     for (int32_t i = 0; i < count; i += AT_ONCE) {
-        float v[AT_ONCE], x[AT_ONCE];
+        float v[AT_ONCE];
+        columns<V> x[AT_ONCE];
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++) {
             int32_t row = __shfl_sync(0xffffffffu, own.row, i + k);
             v[k] = __shfl_sync(0xffffffffu, own.value, i + k);
-            x[k] = row >= 0 && inside ? at[row * width] : 0;
+            x[k] = {};
+            if (row >= 0 && inside)
+                x[k] = *(const columns<V> *)(at + row * width);
         }
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++)
-            sum += v[k] * x[k];
+#pragma unroll
+            for (int c = 0; c < V; c++)
+                sum->x[c] += v[k] * x[k].x[c];
     }
-    return sum;
 }
 
 /* Long lines: eight warps take every eighth non-zero, and their sums are added in the order of the warps. */
-__global__ void product_shared(sg_cuda_csr c, const float *value, const int32_t *pointers, const int32_t *index,
-                               const int32_t *order, const float *dense, float *out, size_t stride)
+template <int V>
+__global__ void __launch_bounds__(SG_BLOCK)
+    product_shared(sg_cuda_csr c, const float *value, const int32_t *pointers, const int32_t *index,
+                   const int32_t *order, const float *dense, float *out, size_t stride)
 {
     sg_csr_to_replica(stride, value, pointers, index, order, dense);
     out = sg_replica_of(out, stride);
-    __shared__ float room[SG_WARPS][SG_WARP];
+    __shared__ columns<V> room[SG_WARPS][SG_WARP];
     int lane = threadIdx.x % SG_WARP, warp = threadIdx.x / SG_WARP;
-    int64_t across = (c.width + SG_WARP - 1) / SG_WARP;
+    int64_t pieces = c.width / V, across = (pieces + SG_WARP - 1) / SG_WARP;
     for (int64_t t = blockIdx.x; t < c.lines * across; t += gridDim.x) {
         int32_t begin, end;
-        int64_t line, column = sg_divide(t, across, &line) * SG_WARP + lane;
-        bool inside = column < c.width, raise = column < SG_WARP; /* each non-zero is met by one lane of the first tile */
-        sg_csr_range(c, pointers, line, column == 0 && warp == 0, &begin, &end);
-        float sum = 0;
+        int64_t line, piece = sg_divide(t, across, &line) * SG_WARP + lane;
+        bool inside = piece < pieces, raise = piece < SG_WARP; /* each non-zero is met by one lane of the first tile */
+        sg_csr_range(c, pointers, line, piece == 0 && warp == 0, &begin, &end);
+        columns<V> sum = {};
         for (int32_t first = begin + warp; first < end; first += SG_WARPS * SG_WARP) {
             int32_t left = (end - first + SG_WARPS - 1) / SG_WARPS, j = first + SG_WARPS * lane;
             sg_csr_term own = {0, -1};
             if (lane < left)
                 own = sg_csr_at(c, value, index, order, j, raise);
-            sum = add_terms(sum, own, left < SG_WARP ? left : SG_WARP, dense + column, c.width, inside);
+            add_terms(&sum, own, left < SG_WARP ? left : SG_WARP, dense + piece * V, c.width, inside);
         }
         room[warp][lane] = sum;
         __syncthreads();
         if (warp == 0 && inside) {
             for (int k = 1; k < SG_WARPS; k++)
-                sum += room[k][lane];
-            out[line * c.width + column] = sum;
+#pragma unroll
+                for (int i = 0; i < V; i++)
+                    sum.x[i] += room[k][lane].x[i];
+            *(columns<V> *)(out + line * c.width + piece * V) = sum;
         }
         __syncthreads();
     }
+}
+
+/* Rows whose columns go by fours begin on 16 bytes. */
+static int columns_of(const sg_cuda_csr *c, const float *dense, const float *out)
+{
+    return c->width % 4 == 0 && ((uintptr_t)dense | (uintptr_t)out) % 16 == 0 ? 4 : 1;
 }
 
 extern "C" void sg_cuda_csr_product(const sg_cuda_csr *c, const float *value, const int32_t *pointers,
                                     const int32_t *index, const int32_t *order, const float *dense, float *out,
                                     sg_cuda_where where)
 {
-    int64_t tiles = c->lines * ((c->width + SG_WARP - 1) / SG_WARP);
-    if (c->shared)
-        SG_CUDA_LAUNCH_EACH(product_shared, sg_blocks(tiles, 1), SG_BLOCK, where, *c, value, pointers, index, order, dense,
-                       out);
+    int v = c->shared ? columns_of(c, dense, out) : 1;
+    int64_t tiles = c->lines * ((c->width / v + SG_WARP - 1) / SG_WARP);
+    if (c->shared && v == 4)
+        SG_CUDA_LAUNCH_EACH(product_shared<4>, sg_blocks(tiles, 1), SG_BLOCK, where, *c, value, pointers, index, order,
+                            dense, out);
+    else if (c->shared)
+        SG_CUDA_LAUNCH_EACH(product_shared<1>, sg_blocks(tiles, 1), SG_BLOCK, where, *c, value, pointers, index, order,
+                            dense, out);
     else
-        SG_CUDA_LAUNCH_EACH(product_lines, sg_blocks(tiles, SG_WARPS), SG_BLOCK, where, *c, value, pointers, index, order,
-                       dense, out);
+        SG_CUDA_LAUNCH_EACH(product_lines, sg_blocks(tiles, SG_WARPS), SG_BLOCK, where, *c, value, pointers, index,
+                            order, dense, out);
 }
 
 /* A warp for each non-zero; the blocks of one y take every (blocks of y)th eight of a line. */
