@@ -41,7 +41,7 @@ static sg_value scale_and_shift(sg_value x, sg_value gamma, sg_value beta)
     return sg_add(sg_mul(x, along_channels(gamma, x)), along_channels(beta, x));
 }
 
-/* Inputs 1.. are [C]. */
+/* Inputs 1.. are [C]; where x is bf16, they may be f32, as in layer_norm. */
 static sg_status require_channels(const sg_infer_args *args)
 {
     char text[SG_SHAPE_TEXT];
@@ -52,7 +52,8 @@ static sg_status require_channels(const sg_infer_args *args)
                              sg_shape_format(x, text, sizeof text));
     for (int32_t k = 1; k < args->n_in; k++) {
         const sg_shape *v = &args->in_shape[k];
-        SG_TRY(sg_require_same_dtype(args, 0, k));
+        if (args->in_dtype[k] != sg_dtype_statistic(args->in_dtype[0]))
+            SG_TRY(sg_require_same_dtype(args, 0, k));
         if (v->rank != 1 || v->dim[0] != x->dim[1])
             return sg_infer_fail(args, SG_E_SHAPE,
                                  "input %d must have one element for each of the %lld channels, not %s", (int)k,
@@ -218,10 +219,13 @@ sg_batch_norm_result sg_batch_norm(sg_value x, sg_value gamma, sg_value beta, sg
 
 static void inference_decompose(const sg_decompose_args *args)
 {
-    sg_value x = args->in[0], mean = along_channels(args->in[3], x);
-    sg_value rstd = sg_rsqrt(sg_add_scalar(args->in[4], args->node->attr[EPS].f));
-    sg_value normal = sg_mul(sg_sub(x, mean), along_channels(rstd, x));
-    args->out[0] = scale_and_shift(normal, args->in[1], args->in[2]);
+    sg_dtype dtype = sg_dtype_of(args->in[0]), wide = sg_dtype_statistic(dtype);
+    sg_value in[5];
+    for (int32_t k = 0; k < 5; k++)
+        in[k] = sg_cast(args->in[k], wide);
+    sg_value rstd = sg_rsqrt(sg_add_scalar(in[4], args->node->attr[EPS].f));
+    sg_value normal = sg_mul(sg_sub(in[0], along_channels(in[3], in[0])), along_channels(rstd, in[0]));
+    args->out[0] = sg_cast(scale_and_shift(normal, in[1], in[2]), dtype);
 }
 
 const sg_op sg_op_batch_norm_inference = {

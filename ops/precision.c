@@ -3,10 +3,14 @@
 #include "ops/derivative_internal.h"
 #include "ops/ops.h"
 
-extern const sg_op sg_op_layer_norm;
+extern const sg_op sg_op_layer_norm, sg_op_rms_norm, sg_op_group_norm, sg_op_batch_norm;
 
 /* Operands that stay f32: few numbers for many, whose gradients are long sums. */
-static bool stays_wide(const sg_op *op, int32_t k) { return op == &sg_op_layer_norm && k > 0; }
+static bool stays_wide(const sg_op *op, int32_t k)
+{
+    bool norm = op == &sg_op_layer_norm || op == &sg_op_rms_norm || op == &sg_op_group_norm || op == &sg_op_batch_norm;
+    return norm && k > 0;
+}
 
 uint32_t sg_op_precision(const sg_op *op)
 {

@@ -1,6 +1,7 @@
 /* rms_norm.c - root-mean-square normalisation (Zhang and Sennrich 2019) over the last n axes:
  *
- *     y = x r gamma,   r = 1 / sqrt(mean x^2 + eps) */
+ *     y = x r gamma,   r = 1 / sqrt(mean x^2 + eps)
+ * Where x is bf16, gamma may be f32, as in layer_norm. */
 #include "ops/axis_internal.h"
 #include "ops/derivative_internal.h"
 
@@ -31,7 +32,8 @@ static void decompose(const sg_decompose_args *args)
 static sg_status infer(const sg_infer_args *args)
 {
     SG_TRY(sg_require_real(args, 0));
-    SG_TRY(sg_require_same_dtype(args, 0, 1));
+    if (args->in_dtype[1] != sg_dtype_statistic(args->in_dtype[0]))
+        SG_TRY(sg_require_same_dtype(args, 0, 1));
     const sg_shape *x = &args->in_shape[0], *gamma = &args->in_shape[1];
     bool fits = gamma->rank >= 1 && gamma->rank <= x->rank;
     for (int32_t i = 0; fits && i < gamma->rank; i++)

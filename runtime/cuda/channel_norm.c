@@ -65,6 +65,7 @@ static void find_channels(sg_cuda_channel_norm *s, const sg_kernel_spec *spec)
     for (int32_t i = 2; i < x->rank; i++)
         s->size *= x->dim[i];
     s->bf16 = spec->in_dtype[X] == SG_BF16;
+    s->affine_bf16 = spec->in_dtype[GAMMA] == SG_BF16;
     if (op != &sg_op_group_norm)
         return;
     s->together = s->channels / spec->attr[0].i;
@@ -82,8 +83,8 @@ static bool supports(const sg_kernel_spec *spec)
     if (!sg_norm_find(spec, &p) || spec->in_shape[X].rank < 3 || sg_shape_count(&spec->in_shape[X]) == 0)
         return false;
     find_channels(&s, spec);
-    return s.size >= LEAST_TOGETHER && (s.bf16 || spec->in_dtype[X] == SG_F32) && is_f32(spec, p.mean) &&
-           is_f32(spec, p.spread);
+    return s.size >= LEAST_TOGETHER && spec->in_dtype[GAMMA] == spec->in_dtype[BETA] &&
+           (s.bf16 || spec->in_dtype[X] == SG_F32) && is_f32(spec, p.mean) && is_f32(spec, p.spread);
 }
 
 static void cut_channels(sg_cuda_channel_norm *s)

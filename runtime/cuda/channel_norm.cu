@@ -50,9 +50,18 @@ template <int VEC, class T> __device__ static inline sg_piece<T, VEC> piece_of(c
     return sg_load<VEC>((const T *)operand + at);
 }
 
-template <class T> __device__ static inline float number_of(const void *operand, int64_t at, float none)
+/* Of gamma or its like. */
+__device__ static inline float number_of(const sg_cuda_channel_norm &s, const void *operand, int64_t at, float none)
 {
-    return operand ? sg_float(((const T *)operand)[at]) : none;
+    return !operand ? none : s.affine_bf16 ? sg_float(((const sg_bf16 *)operand)[at]) : ((const float *)operand)[at];
+}
+
+__device__ static inline void put_number(const sg_cuda_channel_norm &s, void *to, int64_t at, float value)
+{
+    if (to && s.affine_bf16)
+        sg_round(value, (sg_bf16 *)to + at);
+    else if (to)
+        ((float *)to)[at] = value;
 }
 
 __device__ static inline float rstd_of(const sg_cuda_channel_norm &s, int64_t row)
@@ -72,15 +81,15 @@ struct value_rule {
     enum { COUNT = SUMS_OF_VALUE };
     float mean, factor, beta;
 
-    template <class T> __device__ void begin(const sg_cuda_channel_norm &s, const cell &p, const float (&sum)[COUNT])
+    __device__ void begin(const sg_cuda_channel_norm &s, const cell &p, const float (&sum)[COUNT])
     {
         const float n = elements_of_row(s), off = sum[D] / n;
         float variance = sum[DD] / n - off * off;
         variance = variance < 0 ? 0 : variance; /* NaN stays */
         const float rstd = 1 / sqrtf(variance + s.eps);
         mean = sum[SHIFT] + off;
-        factor = number_of<T>(s.gamma, p.c % s.affine, 1) * rstd;
-        beta = number_of<T>(s.beta, p.c % s.affine, 0);
+        factor = number_of(s, s.gamma, p.c % s.affine, 1) * rstd;
+        beta = number_of(s, s.beta, p.c % s.affine, 0);
         if (p.c % s.together == 0 && p.chunk == 0 && p.team.lane == 0) {
             s.out_mean[p.row] = mean;
             s.out_spread[p.row] = s.spread_is_rstd ? rstd : variance;
@@ -94,11 +103,11 @@ struct vjp_rule {
     enum { COUNT = SUMS_OF_VJP };
     float mean, rstd, gamma, h, hu;
 
-    template <class T> __device__ void begin(const sg_cuda_channel_norm &s, const cell &p, const float (&sum)[COUNT])
+    __device__ void begin(const sg_cuda_channel_norm &s, const cell &p, const float (&sum)[COUNT])
     {
         mean = s.mean[p.row];
         rstd = rstd_of(s, p.row);
-        gamma = number_of<T>(s.gamma, p.c % s.affine, 1);
+        gamma = number_of(s, s.gamma, p.c % s.affine, 1);
         h = sum[G] / elements_of_row(s);
         hu = sum[GU] / elements_of_row(s);
     }
@@ -113,15 +122,15 @@ struct jvp_rule {
     enum { COUNT = SUMS_OF_JVP };
     float mean, rstd, factor, t, tu, tgamma, tbeta;
 
-    template <class T> __device__ void begin(const sg_cuda_channel_norm &s, const cell &p, const float (&sum)[COUNT])
+    __device__ void begin(const sg_cuda_channel_norm &s, const cell &p, const float (&sum)[COUNT])
     {
         mean = s.mean[p.row];
         rstd = rstd_of(s, p.row);
-        factor = number_of<T>(s.gamma, p.c % s.affine, 1) * rstd;
+        factor = number_of(s, s.gamma, p.c % s.affine, 1) * rstd;
         t = s.tx ? sum[ONLY_T] / elements_of_row(s) : 0;
         tu = s.tx ? sum[ONLY_TU] / elements_of_row(s) : 0;
-        tgamma = number_of<T>(s.tgamma, p.c % s.affine, 0);
-        tbeta = number_of<T>(s.tbeta, p.c % s.affine, 0);
+        tgamma = number_of(s, s.tgamma, p.c % s.affine, 0);
+        tbeta = number_of(s, s.tbeta, p.c % s.affine, 0);
         if (p.c % s.together == 0 && p.chunk == 0 && p.team.lane == 0) {
             s.out_mean[p.row] = t;
             s.out_spread[p.row] = s.spread_is_rstd ? -rstd * rstd * tu : 2 * tu / rstd;
@@ -139,13 +148,13 @@ struct second_rule {
     enum { COUNT = SUMS_OF_SECOND };
     float mean, rstd, gamma, dgamma, h, hu, t, tu, dh, db;
 
-    template <class T> __device__ void begin(const sg_cuda_channel_norm &s, const cell &p, const float (&sum)[COUNT])
+    __device__ void begin(const sg_cuda_channel_norm &s, const cell &p, const float (&sum)[COUNT])
     {
         const float n = elements_of_row(s);
         mean = s.mean[p.row];
         rstd = rstd_of(s, p.row);
-        gamma = number_of<T>(s.gamma, p.c % s.affine, 1);
-        dgamma = number_of<T>(s.tgamma, p.c % s.affine, 0);
+        gamma = number_of(s, s.gamma, p.c % s.affine, 1);
+        dgamma = number_of(s, s.tgamma, p.c % s.affine, 0);
         h = sum[G] / n;
         hu = sum[GU] / n;
         t = sum[T_] / n;
@@ -247,7 +256,7 @@ __global__ void __launch_bounds__(SG_BLOCK) channel_norm_sums(sg_cuda_channel_no
 
 /* The sums of a row: each warp adds up those of all its cells. Sums of g become such of h = gamma g, those of dg such of
  * dh = gamma dg + dgamma g; SHIFT is the same in all. */
-template <class T, sg_cuda_channel_kind KIND>
+template <sg_cuda_channel_kind KIND>
 __device__ static inline void add_cells(const sg_cuda_channel_norm &s, int64_t row,
                                         float (&sum)[rule_of<KIND>::COUNT])
 {
@@ -262,9 +271,9 @@ __device__ static inline void add_cells(const sg_cuda_channel_norm &s, int64_t r
             part[q] = s.sums[q * plane + first + k];
         if constexpr (KIND == SG_CUDA_CHANNEL_VJP || KIND == SG_CUDA_CHANNEL_VJP_JVP) {
             const int64_t c = (row * s.together + k / s.chunks) % s.affine;
-            const float gamma = number_of<T>(s.gamma, c, 1);
+            const float gamma = number_of(s, s.gamma, c, 1);
             if constexpr (KIND == SG_CUDA_CHANNEL_VJP_JVP) {
-                const float dgamma = number_of<T>(s.tgamma, c, 0);
+                const float dgamma = number_of(s, s.tgamma, c, 0);
                 part[GT] *= gamma;
                 part[DG] = gamma * part[DG] + dgamma * part[G];
                 part[DGU] = gamma * part[DGU] + dgamma * part[GU];
@@ -289,8 +298,8 @@ __global__ void __launch_bounds__(SG_BLOCK) channel_norm_elements(sg_cuda_channe
         const cell p(s, number);
         float sum[rule_of<KIND>::COUNT];
         rule_of<KIND> rule;
-        add_cells<T, KIND>(s, p.row, sum);
-        rule.template begin<T>(s, p, sum);
+        add_cells<KIND>(s, p.row, sum);
+        rule.begin(s, p, sum);
         if (!s.out)
             continue;
         p.each<VEC>(s, [&](int64_t at) {
@@ -307,7 +316,7 @@ __global__ void __launch_bounds__(SG_BLOCK) channel_norm_elements(sg_cuda_channe
 }
 
 /* A warp for each gamma and beta: ggamma = sum of g u and gbeta = sum of g; their tangents are sums of dg u + g du and of dg. */
-template <class T, bool SECOND> __global__ void channel_norm_affine(sg_cuda_channel_norm s)
+template <bool SECOND> __global__ void channel_norm_affine(sg_cuda_channel_norm s)
 {
     const int64_t plane = s.channels * s.chunks, rows = s.channels / s.together, cells = plane / s.affine;
     for (int64_t a = sg_first() / SG_WARP; a < s.affine; a += sg_stride() / SG_WARP) {
@@ -328,10 +337,8 @@ template <class T, bool SECOND> __global__ void channel_norm_affine(sg_cuda_chan
         sg_team_sum(sg_team_of(SG_WARP), sum, NULL);
         if (threadIdx.x % SG_WARP != 0)
             continue;
-        if (s.ggamma)
-            sg_round(sum[0], (T *)s.ggamma + a);
-        if (s.gbeta)
-            sg_round(sum[1], (T *)s.gbeta + a);
+        put_number(s, s.ggamma, a, sum[0]);
+        put_number(s, s.gbeta, a, sum[1]);
     }
 }
 
@@ -344,7 +351,7 @@ static void run(const sg_cuda_channel_norm &s, cudaStream_t stream)
     SG_CUDA_LAUNCH((channel_norm_sums<T, VEC, KIND>), blocks, SG_BLOCK, stream, s);
     SG_CUDA_LAUNCH((channel_norm_elements<T, VEC, KIND>), blocks, SG_BLOCK, stream, s);
     if (s.ggamma || s.gbeta)
-        SG_CUDA_LAUNCH((channel_norm_affine<T, KIND == SG_CUDA_CHANNEL_VJP_JVP>), sg_blocks(s.affine, SG_WARPS),
+        SG_CUDA_LAUNCH((channel_norm_affine<KIND == SG_CUDA_CHANNEL_VJP_JVP>), sg_blocks(s.affine, SG_WARPS),
                        SG_BLOCK, stream, s);
 }
 

@@ -24,7 +24,8 @@ typedef struct sg_cuda_channel_norm {
     int64_t chunk, chunks; /* elements of a channel that a team takes; how many make up a channel */
     int32_t team;          /* threads: of a warp or a block */
     float eps;
-    bool bf16;           /* all but the statistics */
+    bool bf16;           /* x and what is like it */
+    bool affine_bf16;    /* gamma, beta and what belongs to them; statistics are f32 */
     bool spread_is_rstd; /* 1 / sqrt(variance + eps), else the variance */
     const void *x, *g, *tx, *tg;
     const void *gamma, *beta, *tgamma, *tbeta;
