@@ -353,7 +353,7 @@ static void put_product_loop(sg_cuda_text *all)
 {
     sg_cuda_put(all, "    product_compute(a, b);\n    for (int e = threadIdx.x; e < SHARE; e += THREADS) {\n"
                      "        const index i = product_place(e);\n        if (i == NOWHERE)\n            continue;\n"
-                     "        element = product_element(e);\n        part(sg_width<1>(), i);\n    }\n");
+                     "        element = product_element(a, b, e, i);\n        part(sg_width<1>(), i);\n    }\n");
 }
 
 /* Every element once, a pack at a time, if nothing is summed. */
@@ -400,7 +400,8 @@ static void join(writer *w, sg_cuda_text *all)
     sg_cuda_put(all, "#include \"random.h\"\n#include \"functions.h\"\ntypedef %s index;\n%s",
                 c->count < INT32_MAX / 2 ? "unsigned" : "unsigned long long",
                 product ? "#include \"product.h\"\n" : "");
-    sg_cuda_put(all, "extern \"C\" __global__ void chain(%s", product ? "const float *a, const float *b, " : "");
+    sg_cuda_put(all, "extern \"C\" __global__ void %schain(%s", product ? "PRODUCT_BOUNDS " : "",
+                product ? "const float *a, const float *b, " : "");
     for (int32_t k = 0; k < c->n_input; k++)
         sg_cuda_put(all, "const %s *in%d, ", memory_type(spec->in_dtype[c->input[k]]), (int)k);
     for (int32_t j = 0; j < spec->n_out; j++)

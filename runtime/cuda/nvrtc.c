@@ -5,7 +5,8 @@
 
 #include "runtime/cuda/nvrtc_internal.h"
 
-extern const char sg_cuda_text_random[], sg_cuda_text_functions[], sg_cuda_text_product[];
+extern const char sg_cuda_text_random[], sg_cuda_text_functions[], sg_cuda_text_product[], sg_cuda_text_product_fma[],
+    sg_cuda_text_product_split[], sg_cuda_text_product_mma[], sg_cuda_text_product_wgmma[];
 
 /* Programs of the process, by text: sessions come and go, and compiling one takes tens of milliseconds. */
 typedef struct program {
@@ -55,13 +56,20 @@ static sg_status load(nvrtcProgram compiled, program *p, const char *name, sg_er
 static sg_status translate(const sg_device *d, program *p, const char *name, sg_error *err)
 {
     char architecture[32];
-    snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%d", (int)d->capability);
+    snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%d%s", (int)d->capability,
+             d->capability == 90 ? "a" : ""); /* with the instructions that only Hopper has */
     const char *options[] = {architecture, "--fmad=false", "--std=c++17", "--device-as-default-execution-space"};
     /* There are no files: what may be included is given by name. NVRTC knows the functions of the C headers itself. */
-    static const char *const names[] = {"random.h", "functions.h", "product.h", "math.h", "stdint.h", "string.h"};
+    static const char *const names[] = {"random.h",        "functions.h",   "product.h",       "product_fma.h",
+                                        "product_split.h", "product_mma.h", "product_wgmma.h", "math.h",
+                                        "stdint.h",        "string.h"};
     const char *const texts[] = {sg_cuda_text_random,
                                  sg_cuda_text_functions,
                                  sg_cuda_text_product,
+                                 sg_cuda_text_product_fma,
+                                 sg_cuda_text_product_split,
+                                 sg_cuda_text_product_mma,
+                                 sg_cuda_text_product_wgmma,
                                  "",
                                  "typedef unsigned char uint8_t; typedef int int32_t; typedef unsigned uint32_t; "
                                  "typedef long long int64_t; typedef unsigned long long uint64_t;",

@@ -13,6 +13,10 @@ enum { TRANS_A, TRANS_B };
 #define LARGE_UPDATE ((int64_t)1 << 19)
 /* Non-zeros a row of a sparse layer from which its gradient is made apart: its kernel then shares a row among threads. */
 enum { LONG_ROW = 16 };
+/* Elements of a parameter from which its update is joined to the product that is its gradient; below LARGE_UPDATE, since a thread
+ * of a product has too few loads on their way for the six streams of a larger update. */
+#define LEAST_JOINED ((int64_t)1 << 17)
+enum { ADAM_G = 1 };
 enum { SHORT_SUM = 4096, LONGEST_SUM = 1 << 15, MANY_ROWS = 256, LONGEST_COLUMN = 64 };
 
 /* Products with one column, H v: each element of a row of H is multiplied once and added up, which a chain does in less time
@@ -61,6 +65,43 @@ static sg_status chains(sg_graph *from, sg_graph *to, sg_error *err)
     return sg_fuse_chains(from, to, &rules, err);
 }
 
+static bool is_read_once(sg_graph *graph, int32_t value)
+{
+    int32_t readers = 0;
+    for (int32_t i = 0; i < sg_node_count(graph); i++)
+        for (int32_t k = 0; k < sg_node_at(graph, i)->n_in; k++)
+            readers += sg_node_at(graph, i)->in[k] == value;
+    for (int32_t j = 0; j < sg_result_count(graph); j++)
+        readers += sg_result_value(graph, j).id == value;
+    return readers == 1;
+}
+
+/* An update of some size whose gradient is a product that steps may follow, and that nobody else reads: stated as steps it runs
+ * on the product's elements, and the gradient is never in memory. */
+static bool joins_update(sg_graph *graph, const sg_node *node)
+{
+    if (node->op != &sg_op_adam)
+        return false;
+    sg_value g = sg_value_at(graph, node->in[ADAM_G]);
+    int64_t elements = sg_shape_count(sg_shape_of(g));
+    return sg_node_of(g)->op == &sg_op_matmul && elements >= LEAST_JOINED && elements < LARGE_UPDATE &&
+           is_read_once(graph, g.id) && sg_cuda_product_follow(graph, sg_node_of(g)) == SG_FUSE_STEPS;
+}
+
+static bool as_steps(void *user, sg_graph *to, sg_graph *from, const sg_node *node, const sg_value *in, sg_value *out)
+{
+    (void)user;
+    if (!joins_update(from, node))
+        return false;
+    node->op->decompose(&(sg_decompose_args){.graph = to, .node = node, .in = in, .out = out});
+    return true;
+}
+
+static sg_status joined_updates(sg_graph *from, sg_graph *to, sg_error *err)
+{
+    return sg_graph_rewrite(from, to, as_steps, NULL, NULL, err);
+}
+
 static sg_status sparse_updates(sg_graph *from, sg_graph *to, sg_error *err)
 {
     return sg_join_sparse_adam(from, to, LONG_ROW, err);
@@ -73,7 +114,7 @@ static sg_status small_updates(sg_graph *from, sg_graph *to, sg_error *err)
 
 sg_status sg_cuda_fuse(sg_graph *from, sg_graph *to, sg_error *err)
 {
-    static const sg_fuse_pass passes[] = {sg_fuse_simplify, sg_cuda_order_sums, sums,
+    static const sg_fuse_pass passes[] = {sg_fuse_simplify, sg_cuda_order_sums, sums,         joined_updates,
                                           chains,           sparse_updates,     small_updates};
     return sg_fuse_passes(passes, sizeof passes / sizeof passes[0], from, to, err);
 }

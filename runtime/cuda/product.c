@@ -1,8 +1,10 @@
-/* product.c - products of small float32 matrices: which tile, its constants, and the launch. The kernel is product.cuh; the text
+/* product.c - products of float32 matrices that are not large: which tile, its constants, and the launch. The kernel is product.cuh; the text
  * around it, with the steps that follow the product, is chain_source.c's.
  *
  * cuBLASLt is made for large products. One of a training step on 32 rows has too few tiles to occupy the processors, and
- * then takes several times as long as reading its operands does; here the sum is split over the blocks of a cluster. */
+ * then takes several times as long as reading its operands does; here the sum is split over the blocks of a cluster. From
+ * some work on the tensor cores are faster, even at six products for one. Shape and device alone decide: the same program gives
+ * the same bits. */
 #include <string.h>
 
 #include "runtime/cuda/chain_internal.h"
@@ -14,9 +16,16 @@ extern const sg_op sg_op_matmul;
 
 enum { MOST_PARAMETERS = 512, CLUSTER_MOST = 8, GRID_MOST = 65535, REPLICAS_MOST = 1024 };
 
-/* See product.cuh: wx x wy warps of 8 x 4 threads, each tm x tn elements. */
+/* How terms are added up: by ordinary multiplications (product_fma.cuh), or on the tensor cores (product_mma.cuh, and for Hopper
+ * product_wgmma.cuh). */
+typedef enum terms { FMA, MMA, WGMMA } terms;
+static const char *const texts[] = {"product_fma.h", "product_mma.h", "product_wgmma.h"};
+
+/* See product.cuh. A group of warps is wx x wy; in FMA they are 8 x 4 threads each, and a thread has tm x tn elements. `stages`
+ * are at most, `blocks` at least at a time on a processor. */
 typedef struct tile {
-    int32_t bm, bn, bk, tm, tn, wx, wy, kg, stages;
+    terms terms;
+    int32_t bm, bn, bk, tm, tn, wx, wy, kg, stages, blocks;
 } tile;
 
 typedef struct product {
@@ -30,39 +39,29 @@ typedef struct product {
 
 /* ---- the choice */
 
-/* Times are of an H200, in microseconds, among 20 dependent launches of one recorded run; cuBLASLt, then the kernel here.
+/* Times are of an H200, in microseconds, among 20 dependent launches of one recorded run; cuBLASLt, then the kernels here, by
+ * FMA and on the tensor cores.
  *
- *     32x400 nn, K = 400, 1836, 5000     7.4, 8.5, 16.8      3.8, 5.8, 10.3    tile NARROW, split 8
- *     32x983 nt, K = 400                 7.1                 5.0               NARROW, split 2
- *     32x3993 nt, K = 400                9.6                 8.0               SQUARE
- *     200x159 tn, K = 672                7.0                 6.6               SQUARE, split 6
- *     672x200 nt, K = 159                6.2                 7.1               WIDE
- *     400x400, 1836x400 tn, K = 32       3.0, 4.7            3.2, 4.9          WIDE
- *     672x200 nt, K = 983                15.6                21.7
+ *     32x400 nn, K = 400, 1836, 5000     7.4, 8.5, 16.8      3.8, 5.8, 10.3    3.2, 5.3, 9.3      NARROW
+ *     32x983 nt, K = 400                 7.1                 5.0               4.1                NARROW
+ *     32x3993 nt, K = 400                9.6                 8.0               6.9                SQUARE
+ *     32x200 nt, K = 3993                12.7                8.3               10.4               NARROW
+ *     200x159 tn, K = 672                7.0                 6.6               5.8                SQUARE
+ *     672x200 nt, K = 159                6.2                 7.1               6.4                WIDE
+ *     400x400, 3993x400 tn, K = 32       3.0, 10.4           3.2, 9.9          3.5, 8.3           WIDE
  *     32x1, 672x1 nn, K = 200            2.1, 2.4            3.2, 3.9 */
-enum { NARROW, SQUARE, WIDE, TALL };
+enum { NARROW, SQUARE, WIDE, TALL, TENSOR_NARROW, TENSOR_SHORT, TENSOR, TENSOR_GROUP };
 static const tile tiles[] = {
-    [NARROW] = {16, 32, 64, 4, 4, 1, 1, 8, 3},
-    [SQUARE] = {32, 32, 64, 4, 4, 1, 2, 4, 3},
-    [WIDE] = {32, 64, 32, 4, 4, 2, 2, 2, 3},
-    [TALL] = {64, 32, 32, 4, 4, 1, 4, 2, 3},
+    [NARROW] = {FMA, 16, 32, 64, 4, 4, 1, 1, 8, 3, 0},        [SQUARE] = {FMA, 32, 32, 64, 4, 4, 1, 2, 4, 3, 0},
+    [WIDE] = {FMA, 32, 64, 32, 4, 4, 2, 2, 2, 3, 0},          [TALL] = {FMA, 64, 32, 32, 4, 4, 1, 4, 2, 3, 0},
+    [TENSOR_NARROW] = {MMA, 32, 32, 64, 0, 0, 1, 1, 4, 2, 4}, [TENSOR_SHORT] = {MMA, 64, 32, 32, 0, 0, 1, 4, 1, 2, 4},
+    [TENSOR] = {MMA, 64, 64, 32, 0, 0, 2, 2, 2, 2, 2},        [TENSOR_GROUP] = {WGMMA, 64, 64, 32, 0, 0, 4, 1, 1, 2, 3},
 };
 
-enum { FEW_ROWS = 48, LEAST_CHUNK = 32 };
-static const double most_narrow = 1 << 27, most_alone = 1 << 22, most_with_steps = 1 << 25; /* multiplications */
-
-static double work_of(const sg_matmul_problem *p)
-{
-    return (double)p->batch * (double)p->m * (double)p->n * (double)p->k;
-}
-
-/* Vectors and empty matrices are cuBLASLt's. A launch that the steps do not need pays for a slower product. */
-bool sg_cuda_product_is_small(const sg_matmul_problem *p, bool with_steps)
-{
-    double work = work_of(p), most = with_steps ? most_with_steps : most_alone;
-    return p->m > 1 && p->n > 1 && p->k > 0 && p->batch > 0 && p->batch <= GRID_MOST / CLUSTER_MOST && p->m < 1 << 20 &&
-           work <= (p->m <= FEW_ROWS && p->batch == 1 ? most_narrow : most);
-}
+enum { FEW_ROWS = 48, SHORT_SUM = 64, HOPPER = 90 };
+/* Multiplications. */
+static const double most_narrow = 1 << 27, most_alone = 1 << 22, most_with_steps = 1 << 25;
+static const double least_tensor = 1 << 23, least_tensor_alone = 1 << 24, most_tensor = 1 << 30;
 
 static int64_t count_of(const sg_matmul_problem *p, int32_t which)
 {
@@ -70,21 +69,65 @@ static int64_t count_of(const sg_matmul_problem *p, int32_t which)
     return (p->m + t->bm - 1) / t->bm * ((p->n + t->bn - 1) / t->bn) * p->batch;
 }
 
-/* Split until the blocks are about 1.6 times the processors. */
-static const tile *choose(const sg_matmul_problem *p, const sg_device *device, int32_t *split)
+static double work_of(const sg_matmul_problem *p)
 {
-    int64_t blocks = (int64_t)device->processors * 8 / 5;
+    return (double)p->batch * (double)p->m * (double)p->n * (double)p->k;
+}
+
+/* Of few rows, the tiles of the tensor cores should not be too few: those of NARROW are half as large. */
+enum { LEAST_NARROW_TILES = 12 };
+static bool is_tensor(const sg_matmul_problem *p)
+{
+    double work = work_of(p);
+    if (p->m < 32 || p->n < 32 || p->k < 32 || work > most_tensor)
+        return false;
+    return p->m <= FEW_ROWS ? work >= most_alone && count_of(p, TENSOR_NARROW) >= LEAST_NARROW_TILES
+                            : work >= least_tensor;
+}
+
+/* Vectors and empty matrices are cuBLASLt's. A launch that the steps do not need pays for a slower product. */
+bool sg_cuda_product_is_ours(const sg_matmul_problem *p, bool with_steps)
+{
+    double work = work_of(p), most = with_steps ? most_with_steps : most_alone;
+    if (p->m <= 1 || p->n <= 1 || p->k <= 0 || p->batch <= 0 || p->batch > GRID_MOST / CLUSTER_MOST || p->m >= 1 << 20)
+        return false;
+    if (is_tensor(p) && (with_steps || p->m <= FEW_ROWS || work >= least_tensor_alone))
+        return true;
+    return work <= (p->m <= FEW_ROWS && p->batch == 1 ? most_narrow : most);
+}
+
+static int32_t tile_of(const sg_matmul_problem *p, const sg_device *device, int64_t blocks)
+{
+    if (is_tensor(p) && p->m <= FEW_ROWS)
+        return TENSOR_NARROW;
+    if (is_tensor(p))
+        return p->k <= SHORT_SUM ? TENSOR_SHORT : device->capability == HOPPER ? TENSOR_GROUP : TENSOR;
     int32_t which = p->m <= FEW_ROWS ? NARROW : SQUARE;
-    *split = 1;
     if (which == NARROW && count_of(p, NARROW) > blocks)
         which = SQUARE;
-    else if (which == SQUARE && p->k <= 2 * LEAST_CHUNK && count_of(p, NARROW) <= blocks)
+    else if (which == SQUARE && p->k <= SHORT_SUM && count_of(p, NARROW) <= blocks)
         which = NARROW;
     if (which == SQUARE && p->m > FEW_ROWS && 2 * count_of(p, SQUARE) > blocks)
         which = p->n > tiles[SQUARE].bn ? WIDE : TALL;
-    int64_t least = which == NARROW ? LEAST_CHUNK : 3 * LEAST_CHUNK;
-    if (device->capability >= 90)
-        while (*split < CLUSTER_MOST && 2 * *split * count_of(p, which) <= blocks && p->k / (2 * *split) >= least)
+    return which;
+}
+
+/* Split until the blocks are about 1.6 times the processors, or as many as are to be there at a time, and not into chunks of
+ * fewer terms than these. */
+static const tile *choose(const sg_matmul_problem *p, const sg_device *device, int32_t *split)
+{
+    static const int32_t least[] = {
+        [NARROW] = 32,        [SQUARE] = 96,       [WIDE] = 96,   [TALL] = 96,
+        [TENSOR_NARROW] = 48, [TENSOR_SHORT] = 64, [TENSOR] = 64, [TENSOR_GROUP] = 96,
+    };
+    int64_t blocks = (int64_t)device->processors * 8 / 5;
+    int32_t which = tile_of(p, device, blocks);
+    if (which == TENSOR_NARROW || which == TENSOR_GROUP)
+        blocks = (int64_t)device->processors * (which == TENSOR_NARROW ? 2 : 3);
+    *split = 1;
+    if (device->capability >= HOPPER)
+        while (*split < CLUSTER_MOST && 2 * *split * count_of(p, which) <= blocks &&
+               p->k / (2 * *split) >= least[which])
             *split *= 2;
     return &tiles[which];
 }
@@ -105,7 +148,7 @@ static bool supports(const sg_kernel_spec *spec)
     sg_matmul_problem p = problem_of(spec);
     if (fused)
         return sg_cuda_product_follow(spec->attr[0].graph, sg_cuda_product_in(spec->attr[0].graph)) == SG_FUSE_STEPS;
-    return spec->in_dtype[0] == SG_F32 && sg_cuda_product_is_small(&p, false);
+    return spec->in_dtype[0] == SG_F32 && sg_cuda_product_is_ours(&p, false);
 }
 
 /* ---- the text */
@@ -127,9 +170,18 @@ static int32_t wide(int64_t row) { return row % 4 == 0 ? 4 : 1; }
 /* The sum is cut by fours: copies of four floats stay on 16 bytes. */
 static int64_t chunk_of(int64_t k, int32_t split) { return ((k + split - 1) / split + 3) / 4 * 4; }
 
+/* A sum of one stage needs memory for no other. */
+static int32_t stages_of(const sg_matmul_problem *p, const tile *t, int32_t split)
+{
+    return t->terms != FMA && chunk_of(p->k, split) <= t->bk ? 1 : t->stages;
+}
+
 static char *text_of(const sg_matmul_problem *p, const tile *t, int32_t split, const char *chain)
 {
     size_t size = strlen(chain) + 4096;
+    char bounds[64] = "";
+    if (t->blocks > 0)
+        snprintf(bounds, sizeof bounds, "__launch_bounds__(THREADS, %d)", (int)t->blocks);
     char *text = sg_calloc(size, 1);
     if (!text)
         return NULL;
@@ -137,10 +189,11 @@ static char *text_of(const sg_matmul_problem *p, const tile *t, int32_t split, c
         snprintf(text, size,
                  "constexpr int M = %lld, N = %lld, K = %lld, VA = %d, VB = %d, BM = %d, BN = %d, BK = %d, TM = %d, "
                  "TN = %d, WX = %d, WY = %d, KG = %d, STAGES = %d, SPLIT = %d, CHUNK = %lld, BATCH = %lld;\n"
-                 "constexpr bool TA = %d, TB = %d;\n",
+                 "constexpr bool TA = %d, TB = %d;\n#define PRODUCT_TERMS \"%s\"\n#define PRODUCT_BOUNDS %s\n",
                  (long long)p->m, (long long)p->n, (long long)p->k, wide(p->a_transposed ? p->m : p->k),
-                 wide(p->b_transposed ? p->k : p->n), t->bm, t->bn, t->bk, t->tm, t->tn, t->wx, t->wy, t->kg, t->stages,
-                 split, (long long)chunk_of(p->k, split), (long long)p->batch, p->a_transposed, p->b_transposed);
+                 wide(p->b_transposed ? p->k : p->n), t->bm, t->bn, t->bk, t->tm, t->tn, t->wx, t->wy, t->kg,
+                 stages_of(p, t, split), split, (long long)chunk_of(p->k, split), (long long)p->batch, p->a_transposed,
+                 p->b_transposed, texts[t->terms], bounds);
     n += put_start(text + n, size - (size_t)n, "A_AT", p, p->a_step);
     n += put_start(text + n, size - (size_t)n, "B_AT", p, p->b_step);
     snprintf(text + n, size - (size_t)n, "%s", chain);
@@ -183,11 +236,25 @@ static bool launch(const sg_launch *l, sg_error *err)
                          err) == SG_OK;
 }
 
+/* Floats of a tile of rows x columns that lie so in memory, the columns along the sum or not. As in the texts. */
+static size_t operand_floats(terms terms, int32_t rows, int32_t columns, bool along)
+{
+    if (terms == FMA)
+        return (size_t)rows * (size_t)(along ? columns + 4 : columns);
+    if (terms == MMA)
+        return (size_t)rows * (size_t)(columns + 8) * 3 / 2;
+    int32_t across = 128 + (columns >= 64 ? 16 : columns == 32 ? 32 : 64);
+    return (size_t)(rows / 8) * (size_t)(columns / 8) * (size_t)across * 3 / 4;
+}
+
 static size_t shared_bytes(const sg_matmul_problem *p, const tile *t, int32_t split)
 {
-    size_t a = (size_t)(p->a_transposed ? t->bk * t->bm : t->bm * (t->bk + 4));
-    size_t b = (size_t)(p->b_transposed ? t->bn * (t->bk + 4) : t->bk * t->bn);
-    size_t stages = (a + b) * (size_t)t->stages, sums = (size_t)(t->bm * t->bn * t->kg);
+    size_t a =
+        p->a_transposed ? operand_floats(t->terms, t->bk, t->bm, false) : operand_floats(t->terms, t->bm, t->bk, true);
+    size_t b =
+        p->b_transposed ? operand_floats(t->terms, t->bn, t->bk, true) : operand_floats(t->terms, t->bk, t->bn, false);
+    size_t stages = (a + b) * (size_t)stages_of(p, t, split);
+    size_t sums = (size_t)(t->bm * (t->terms == FMA ? t->bn : t->bn + 8) * t->kg);
     size_t share = split > 1 ? (size_t)split * (size_t)((t->bm * t->bn + split - 1) / split) : 0;
     return ((stages > sums ? stages : sums) + share) * sizeof(float);
 }
@@ -200,9 +267,14 @@ static sg_status compile(product *p, sg_device *device, const sg_matmul_problem 
     sg_status status = sg_cuda_compile(device, text, "chain", &p->kernel, err);
     sg_free(text);
     SG_TRY(status);
-    return sg_cuda_check(
+    SG_TRY(sg_cuda_check(
         cudaFuncSetAttribute((const void *)p->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)p->shared),
-        "shared memory of a product", err);
+        "shared memory of a product", err));
+    if (t->terms == FMA)
+        return SG_OK;
+    return sg_cuda_check(cudaFuncSetAttribute((const void *)p->kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                              cudaSharedmemCarveoutMaxShared),
+                         "shared memory of a product", err);
 }
 
 static sg_status build(product *p, sg_device *device, const sg_kernel_spec *spec, sg_error *err)
@@ -216,10 +288,11 @@ static sg_status build(product *p, sg_device *device, const sg_kernel_spec *spec
                      (unsigned)(m.batch * p->split)};
     p->block = (dim3){(unsigned)(32 * t->wx * t->wy * t->kg), 1, 1};
     if (spec->node->op == &sg_op_fused)
-        snprintf(p->name, sizeof p->name, "matmul + %d ops %dx%d/%d", (int)p->chain.n_steps - 1, (int)t->bm, (int)t->bn,
-                 (int)p->split);
+        snprintf(p->name, sizeof p->name, "%s + %d ops %dx%d/%d", t->terms == FMA ? "matmul" : "tensor matmul",
+                 (int)p->chain.n_steps - 1, (int)t->bm, (int)t->bn, (int)p->split);
     else
-        snprintf(p->name, sizeof p->name, "cuda matmul %dx%d/%d", (int)t->bm, (int)t->bn, (int)p->split);
+        snprintf(p->name, sizeof p->name, "%s %dx%d/%d", t->terms == FMA ? "cuda matmul" : "tensor matmul", (int)t->bm,
+                 (int)t->bn, (int)p->split);
     return compile(p, device, &m, t, err);
 }
 

@@ -1,24 +1,17 @@
-// product.cuh - c = op(a) op(b) in float32 for small matrices, compiled with NVRTC together with the steps that follow it
-// (chain_source.c). product.c states the constants before this text: the sizes M, N, K of one matrix; TA, TB, whether a is stored
-// [K, M] and b [N, K]; VA, VB, the floats of one copy (4 where rows start on 16 bytes, else 1); A_AT and B_AT, where a matrix of
-// the batch starts; and the tile.
+// product.cuh - c = op(a) op(b) in float32, compiled with NVRTC together with the steps that follow it (chain_source.c).
+// product.c states the constants before this text: the sizes M, N, K of one matrix; TA, TB, whether a is stored [K, M] and b
+// [N, K]; VA, VB, the floats of one copy (4 where rows start on 16 bytes, else 1); A_AT and B_AT, where a matrix of the batch
+// starts; the tile; and PRODUCT_TERMS, the text that adds up terms: product_fma.cuh, product_mma.cuh or product_wgmma.cuh.
 //
 // A cluster of SPLIT blocks computes a tile of BM x BN elements, each block a range of CHUNK of the sum. In a block, KG groups of
-// warps share each stage of BK terms; a thread keeps TM x TN partial sums. Partial sums meet in shared memory, those of other
-// blocks in the memory of the block that finishes the element, always added in the same order. So a product of few elements keeps
-// all processors busy without partial sums in global memory and without a second launch.
+// warps share each stage of BK terms. Partial sums meet in shared memory, those of other blocks in the memory of the block that
+// finishes the element, always added in the same order. So a product of few elements keeps all processors busy without partial
+// sums in global memory and without a second launch.
 
-constexpr int THREADS = 32 * WX * WY * KG, ROW_THREADS = 4 * WY, COLUMN_THREADS = 8 * WX;
-static_assert(BM == ROW_THREADS * TM && BN == COLUMN_THREADS * TN && BK % (4 * KG) == 0, "a tile that does not add up");
-// In shared memory the operands stay as they are stored. Rows along K are padded: reading four terms of neighbouring rows then
-// touches all banks.
-constexpr int PITCH_A = TA ? BM : BK + 4, PITCH_B = TB ? BK + 4 : BN;
-constexpr int SIZE_A = (TA ? BK : BM) * PITCH_A, SIZE_B = (TB ? BN : BK) * PITCH_B, STAGE = SIZE_A + SIZE_B;
-constexpr int TILE = BM * BN, SHARE = (TILE + SPLIT - 1) / SPLIT;
-constexpr int WORK = STAGES * STAGE > KG * TILE ? STAGES * STAGE : KG * TILE;
+constexpr int THREADS = 32 * WX * WY * KG, TILE = BM * BN, SHARE = (TILE + SPLIT - 1) / SPLIT;
 constexpr index NOWHERE = ~(index)0;
 
-extern __shared__ __align__(16) float product_memory[]; // stages, then partial sums [KG][TILE]; from WORK on [SPLIT][SHARE]
+extern __shared__ __align__(16) float product_memory[]; // stages, then partial sums of groups; from WORK on [SPLIT][SHARE]
 
 __device__ __forceinline__ unsigned shared_address(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }
 
@@ -26,115 +19,17 @@ __device__ __forceinline__ int product_rank() { return blockIdx.z % SPLIT; }
 __device__ __forceinline__ int product_batch() { return blockIdx.z / SPLIT % BATCH; }
 __device__ __forceinline__ int product_replica() { return blockIdx.z / SPLIT / BATCH; }
 
-// What is outside becomes zero.
-template <int V> __device__ __forceinline__ void copy_async(float *to, const float *from, bool inside)
-{
-    int bytes = inside ? 4 * V : 0;
-    if (V == 4)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes)
-                     : "memory");
-    else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes)
-                     : "memory");
-}
+#include PRODUCT_TERMS
 
-template <int ROWS, int COLUMNS, int V, int PITCH, int STEP>
-__device__ __forceinline__ void fetch(float *to, const float *from, int row, int rows, int column, int columns)
-{
-    constexpr int WIDE = COLUMNS / V, COUNT = ROWS * WIDE;
-#pragma unroll
-    for (int start = 0; start < COUNT; start += THREADS) {
-        int e = start + threadIdx.x, r = e / WIDE, c = e % WIDE * V;
-        if (COUNT % THREADS != 0 && e >= COUNT)
-            break;
-        bool inside = row + r < rows && column + c < columns;
-        copy_async<V>(to + r * PITCH + c, inside ? from + (row + r) * STEP + column + c : from, inside);
-    }
-}
-
-__device__ __forceinline__ void fetch_stage(float *to, const float *a, const float *b, int row, int column, int k,
-                                            int end)
-{
-    if (TA)
-        fetch<BK, BM, VA, PITCH_A, M>(to, a, k, end, row, M);
-    else
-        fetch<BM, BK, VA, PITCH_A, K>(to, a, row, M, k, end);
-    if (TB)
-        fetch<BN, BK, VB, PITCH_B, K>(to + SIZE_A, b, column, N, k, end);
-    else
-        fetch<BK, BN, VB, PITCH_B, N>(to + SIZE_A, b, k, end, column, N);
-    asm volatile("cp.async.commit_group;" ::: "memory");
-}
-
-// Place in the tile of the i-th row or column of thread t: by fours where four neighbours are one load, else interleaved.
-template <bool FOURS, int W> __device__ __forceinline__ int product_line(int t, int i)
-{
-    return FOURS ? i / 4 * 4 * W + 4 * t + i % 4 : t + i * W;
-}
-
-// Four terms of each of a thread's T rows or columns.
-template <bool FOURS, int T, int W, int PITCH>
-__device__ __forceinline__ void read_terms(float (&x)[T][4], const float *from, int t, int k)
-{
-    if constexpr (FOURS) {
-#pragma unroll
-        for (int q = 0; q < 4; q++)
-#pragma unroll
-            for (int i = 0; i < T; i += 4) {
-                float4 v = *(const float4 *)(from + (k + q) * PITCH + i * W + 4 * t);
-                x[i][q] = v.x, x[i + 1][q] = v.y, x[i + 2][q] = v.z, x[i + 3][q] = v.w;
-            }
-    } else {
-#pragma unroll
-        for (int i = 0; i < T; i++) {
-            float4 v = *(const float4 *)(from + (t + i * W) * PITCH + k);
-            x[i][0] = v.x, x[i][1] = v.y, x[i][2] = v.z, x[i][3] = v.w;
-        }
-    }
-}
-
-__device__ __forceinline__ void add_stage(float (&sum)[TM][TN], const float *a, int group, int tx, int ty)
-{
-    const float *b = a + SIZE_A;
-#pragma unroll
-    for (int q = 0; q < BK / 4; q += KG) {
-        float x[TM][4], y[TN][4];
-        read_terms<TA, TM, ROW_THREADS, PITCH_A>(x, a, ty, (q + group) * 4);
-        read_terms<!TB, TN, COLUMN_THREADS, PITCH_B>(y, b, tx, (q + group) * 4);
-#pragma unroll
-        for (int k = 0; k < 4; k++)
-#pragma unroll
-            for (int i = 0; i < TM; i++)
-#pragma unroll
-                for (int j = 0; j < TN; j++)
-                    sum[i][j] = fmaf(x[i][k], y[j][k], sum[i][j]);
-    }
-}
-
-__device__ __forceinline__ void keep_sums(const float (&sum)[TM][TN], float *to, int tx, int ty)
-{
-#pragma unroll
-    for (int i = 0; i < TM; i++) {
-        float *row = to + product_line<TA, ROW_THREADS>(ty, i) * BN;
-        if constexpr (!TB) {
-#pragma unroll
-            for (int j = 0; j < TN; j += 4)
-                *(float4 *)(row + j * COLUMN_THREADS + 4 * tx) =
-                    make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
-        } else {
-#pragma unroll
-            for (int j = 0; j < TN; j++)
-                row[tx + j * COLUMN_THREADS] = sum[i][j];
-        }
-    }
-}
+constexpr int WORK = STAGES * STAGE > KG * BM * PITCH_C ? STAGES * STAGE : KG * BM * PITCH_C;
 
 __device__ __forceinline__ float sum_of_groups(int e)
 {
-    float v = product_memory[e];
+    int at = e / BN * PITCH_C + e % BN;
+    float v = product_memory[at];
 #pragma unroll
     for (int g = 1; g < KG; g++)
-        v += product_memory[g * TILE + e];
+        v += product_memory[g * BM * PITCH_C + at];
     return v;
 }
 
@@ -155,33 +50,12 @@ __device__ __forceinline__ void exchange()
 
 __device__ __forceinline__ void product_compute(const float *a, const float *b)
 {
-    int row = blockIdx.y * BM, column = blockIdx.x * BN, first = product_rank() * CHUNK, end = min(K, first + CHUNK);
-    int steps = first < end ? (end - first + BK - 1) / BK : 0, batch = product_batch();
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = warp / (WX * WY), w = warp % (WX * WY);
-    int tx = w % WX * 8 + lane % 8, ty = w / WX * 4 + lane / 8;
-    float sum[TM][TN] = {};
-    a += A_AT(batch);
-    b += B_AT(batch);
+    int first = product_rank() * CHUNK, end = min(K, first + CHUNK);
 #if __CUDA_ARCH__ >= 900
     if constexpr (SPLIT > 1)
         asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 #endif
-#pragma unroll
-    for (int s = 0; s < STAGES - 1; s++) // stages past the end are empty: `end` leaves nothing inside
-        fetch_stage(product_memory + s * STAGE, a, b, row, column, first + s * BK, end);
-#pragma unroll 1
-    for (int s = 0, at = 0; s < steps; s++) {
-        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
-        __syncthreads();
-        fetch_stage(product_memory + (at == 0 ? STAGES - 1 : at - 1) * STAGE, a, b, row, column,
-                    first + (s + STAGES - 1) * BK, end);
-        add_stage(sum, product_memory + at * STAGE, group, tx, ty);
-        at = at + 1 == STAGES ? 0 : at + 1;
-    }
-    asm volatile("cp.async.wait_all;" ::: "memory");
-    __syncthreads();
-    keep_sums(sum, product_memory + group * TILE, tx, ty);
-    __syncthreads();
+    product_sums(a + A_AT(product_batch()), b + B_AT(product_batch()), blockIdx.y * BM, blockIdx.x * BN, first, end);
 #if __CUDA_ARCH__ >= 900
     if constexpr (SPLIT > 1)
         exchange();
@@ -196,13 +70,30 @@ __device__ __forceinline__ index product_place(int e)
     return inside ? ((index)product_batch() * M + row) * N + column : NOWHERE;
 }
 
-__device__ __forceinline__ float product_element(int e)
+// An element whose sum came out infinite or not a number, term by term: cut up, an infinite term is not a number.
+__device__ __noinline__ float plain_sum(const float *a, const float *b, index i)
 {
-    if constexpr (SPLIT == 1)
-        return sum_of_groups(e);
-    float v = product_memory[WORK + e];
-#pragma unroll
-    for (int r = 1; r < SPLIT; r++)
-        v += product_memory[WORK + r * SHARE + e];
+    index row = i / N % M, column = i % N, batch = i / N / M;
+    float v = 0;
+    a += A_AT(batch);
+    b += B_AT(batch);
+#pragma unroll 1
+    for (index k = 0; k < K; k++)
+        v = fmaf(a[TA ? k * M + row : row * K + k], b[TB ? column * K + k : k * N + column], v);
     return v;
+}
+
+// The e-th of this block's elements, which is element i of the result.
+__device__ __forceinline__ float product_element(const float *a, const float *b, int e, index i)
+{
+    float v = 0;
+    if constexpr (SPLIT == 1)
+        v = sum_of_groups(e);
+    else {
+        v = product_memory[WORK + e];
+#pragma unroll
+        for (int r = 1; r < SPLIT; r++)
+            v += product_memory[WORK + r * SHARE + e];
+    }
+    return !SPLITS_NUMBERS || v - v == 0 ? v : plain_sum(a, b, i);
 }

@@ -28,7 +28,7 @@ sg_fuse_follow sg_cuda_product_follow(sg_graph *graph, const sg_node *product)
     if ((dtype != SG_F32 && dtype != SG_BF16) || p.batch * p.m * p.n == 0 || p.k == 0)
         return SG_FUSE_NOTHING;
     if (dtype == SG_F32)
-        return sg_cuda_product_is_small(&p, true) ? SG_FUSE_STEPS : SG_FUSE_NOTHING;
+        return sg_cuda_product_is_ours(&p, true) ? SG_FUSE_STEPS : SG_FUSE_NOTHING;
     return SG_FUSE_CHOSEN;
 }
 

@@ -29,6 +29,6 @@ bool sg_cuda_product_extend(sg_graph *graph, sg_cuda_product_end *end, const sg_
 
 sg_matmul_problem sg_cuda_product_problem(sg_graph *graph, const sg_node *product);
 /* Is a kernel of our own best for this product of float32, alone or with steps that follow? */
-bool sg_cuda_product_is_small(const sg_matmul_problem *p, bool with_steps);
+bool sg_cuda_product_is_ours(const sg_matmul_problem *p, bool with_steps);
 
 #endif

@@ -141,7 +141,10 @@ sg_status sg_cuda_record(sg_device *d, sg_status (*body)(void *user, sg_error *e
     cudaGraphExec_t exec = NULL;
     sg_status status = capture_body(d, body, user, &graph, err);
     if (status == SG_OK)
-        status = sg_cuda_check(cudaGraphInstantiate(&exec, graph, 0), "instantiating a recording", err);
+        status = sg_cuda_prioritize(graph, err);
+    if (status == SG_OK)
+        status = sg_cuda_check(cudaGraphInstantiate(&exec, graph, cudaGraphInstantiateFlagUseNodePriority),
+                               "instantiating a recording", err);
     if (graph)
         cudaGraphDestroy(graph);
     if (status != SG_OK)

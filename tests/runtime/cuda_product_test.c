@@ -1,5 +1,6 @@
-/* cuda_product_test.c - matrix products on a GPU, alone, with the elementwise steps that follow them and in sums, in every form
- * and at sizes that fit no tile, against the reference backend; two runs give the same bits. Skipped where there is no GPU. */
+/* cuda_product_test.c - matrix products on a GPU, alone, with the elementwise steps that follow them and in sums, in every form and at
+ * sizes that fit no tile, against the reference backend; two runs give the same bits. Numbers that are not finite, and of any
+ * size. Skipped where there is no GPU. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,11 +25,12 @@ typedef struct problem {
 } problem;
 
 static const problem problems[] = {
-    {1, 2, 2, 1, false},        {1, 16, 32, 64, false},    {1, 33, 31, 5, false},    {1, 48, 400, 401, false},
-    {1, 32, 159, 400, false},   {1, 32, 400, 1836, false}, {1, 32, 3993, 70, false}, {1, 672, 200, 159, false},
-    {1, 200, 159, 672, false},  {1, 159, 400, 32, false},  {1, 37, 1001, 3, false},  {15, 7, 9, 11, false},
-    {15, 8, 12, 100, true},     {6, 70, 41, 130, false},   {1, 1, 40, 300, false},   {1, 40, 1, 300, false},
-    {1, 130, 136, 2050, false},
+    {1, 2, 2, 1, false},        {1, 16, 32, 64, false},    {1, 33, 31, 5, false},     {1, 48, 400, 401, false},
+    {1, 32, 159, 400, false},   {1, 32, 400, 1836, false}, {1, 32, 3993, 70, false},  {1, 672, 200, 159, false},
+    {1, 200, 159, 672, false},  {1, 159, 400, 32, false},  {1, 37, 1001, 3, false},   {15, 7, 9, 11, false},
+    {15, 8, 12, 100, true},     {6, 70, 41, 130, false},   {1, 1, 40, 300, false},    {1, 40, 1, 300, false},
+    {1, 130, 136, 2050, false}, {1, 131, 333, 401, false}, {1, 40, 1003, 450, false}, {1, 3001, 177, 33, false},
+    {6, 130, 141, 167, false},  {15, 64, 96, 200, true},
 };
 
 static const char *const names[N_IN] = {"a", "b", "bias", "other"};
@@ -135,6 +137,158 @@ static void check(sg_session *session, const problem *p, form f, sg_dtype dtype)
     sg_graph_free(graph);
 }
 
+/* ---- numbers that are not ordinary: a product alone, of sizes that go to the tensor cores */
+
+enum { ROWS = 130, COLUMNS = 300, TERMS = 451 };
+
+static void multiply(sg_session *session, form f, double *a, double *b, double *expected, double *got)
+{
+    problem p = {1, ROWS, COLUMNS, TERMS, false};
+    sg_graph *graph = sg_graph_new();
+    sg_value in[2] = {
+        sg_input(graph, names[0], SG_F32, f == TN ? SG_SHAPE(p.k, p.m) : SG_SHAPE(p.m, p.k)),
+        sg_input(graph, names[1], SG_F32, f == NT ? SG_SHAPE(p.n, p.k) : SG_SHAPE(p.k, p.n)),
+    };
+    sg_value out = product_of(f, in[0], in[1]);
+    double *feed[2] = {a, b};
+    sg_error err = {0};
+    sg_plan *plan = NULL;
+    sg_result(graph, "product", out);
+    graph_eval(graph, in, feed, 2, &out, &expected, 1);
+    if (sg_plan_new(&plan, session, graph, &err) != SG_OK ||
+        sg_plan_feed(plan, names[0], a, ROWS * TERMS, &err) != SG_OK ||
+        sg_plan_feed(plan, names[1], b, TERMS * COLUMNS, &err) != SG_OK || sg_plan_run(plan, &err) != SG_OK ||
+        sg_plan_fetch(plan, "product", got, ROWS * COLUMNS, &err) != SG_OK)
+        fail_msg("%s", err.text);
+    sg_plan_free(plan);
+    sg_graph_free(graph);
+}
+
+static size_t at_a(form f, int32_t row, int32_t term)
+{
+    return f == TN ? (size_t)term * ROWS + (size_t)row : (size_t)row * TERMS + (size_t)term;
+}
+static size_t at_b(form f, int32_t column, int32_t term)
+{
+    return f == NT ? (size_t)column * TERMS + (size_t)term : (size_t)term * COLUMNS + (size_t)column;
+}
+
+static void fill_ordinary(double *a, double *b)
+{
+    for (int64_t i = 0; i < ROWS * TERMS; i++)
+        a[i] = (double)(float)(2 * test_uniform(11, i) - 1);
+    for (int64_t i = 0; i < TERMS * COLUMNS; i++)
+        b[i] = (double)(float)(2 * test_uniform(12, i) - 1);
+}
+
+/* An infinite or undefined operand makes the elements that it is in what float32 makes of them, and no others. */
+static void not_finite(void **state)
+{
+    static double a[ROWS * TERMS], b[TERMS * COLUMNS], expected[ROWS * COLUMNS], got[ROWS * COLUMNS];
+    for (form f = NN; f < N_FORMS; f++) {
+        fill_ordinary(a, b);
+        a[at_a(f, 3, 5)] = INFINITY;
+        a[at_a(f, 7, 1)] = NAN;
+        a[at_a(f, 129, 450)] = -INFINITY;
+        a[at_a(f, 20, 9)] = (double)3.4e38f;
+        b[at_b(f, 11, 5)] = 0;
+        b[at_b(f, 12, 200)] = -INFINITY;
+        b[at_b(f, 299, 450)] = NAN;
+        multiply(*state, f, a, b, expected, got);
+        for (int32_t i = 0; i < ROWS * COLUMNS; i++) {
+            bool same = isfinite(expected[i]) ? fabs(got[i] - expected[i]) <= 1e-4 + 1e-6 * fabs(expected[i])
+                        : isnan(expected[i])  ? isnan(got[i])
+                                              : got[i] == expected[i];
+            if (!same)
+                fail_msg("form %d: element %d is %g, not %g", (int)f, (int)i, got[i], expected[i]);
+        }
+    }
+}
+
+/* Sums of terms of one sign, where errors of one sign would add up, and factors of any size whose products are alike: a small
+ * factor loses no digits. */
+static void badly_scaled(void **state)
+{
+    static double a[ROWS * TERMS], b[TERMS * COLUMNS], expected[ROWS * COLUMNS], got[ROWS * COLUMNS];
+    for (form f = NN; f < N_FORMS; f++) {
+        fill_ordinary(a, b);
+        for (int32_t k = 0; k < TERMS; k++) {
+            for (int32_t i = 0; i < ROWS; i++)
+                a[at_a(f, i, k)] = ldexp(fabs(a[at_a(f, i, k)]), k * 37 % 200 - 100);
+            for (int32_t j = 0; j < COLUMNS; j++)
+                b[at_b(f, j, k)] = ldexp(fabs(b[at_b(f, j, k)]), 100 - k * 37 % 200);
+        }
+        multiply(*state, f, a, b, expected, got);
+        for (int32_t i = 0; i < ROWS * COLUMNS; i++)
+            if (!(fabs(got[i] - expected[i]) <= 1e-6 * expected[i]))
+                fail_msg("form %d: element %d is %.9g, not %.9g", (int)f, (int)i, got[i], expected[i]);
+    }
+}
+
+/* ---- an update on the elements of the product that is its gradient */
+
+enum { LAYER_ROWS = 301, LAYER_COLUMNS = 503, BATCH = 61, LAYER = LAYER_ROWS * LAYER_COLUMNS };
+static const char *const parts[] = {"p", "m", "v"};
+
+static sg_graph *layer_update(sg_store *store)
+{
+    sg_graph *g = sg_graph_new();
+    sg_scope root = sg_scope_root(g, store);
+    sg_shape shape = SG_SHAPE(LAYER_ROWS, LAYER_COLUMNS);
+    sg_value x = sg_input(g, names[0], SG_F32, SG_SHAPE(BATCH, LAYER_ROWS));
+    sg_value dy = sg_input(g, names[1], SG_F32, SG_SHAPE(BATCH, LAYER_COLUMNS));
+    sg_adam_state now = {sg_param(root, parts[0], shape, sg_init_normal(0, 1)),
+                         sg_state(root, parts[1], SG_F32, shape, sg_init_normal(0, 1)),
+                         sg_state(root, parts[2], SG_F32, shape, sg_init_constant(0.5))};
+    sg_adam_state next =
+        sg_adam(now, sg_matmul_tn(x, dy), sg_scalar(g, 0.01), sg_scalar(g, 3), 0.9, 0.999, 1e-8, 0.1, true);
+    sg_assign(now.p, next.p);
+    sg_assign(now.m, next.m);
+    sg_assign(now.v, next.v);
+    return g;
+}
+
+/* p, m and v after two runs, with the update joined to the product or, without fusion, apart. */
+static void update_twice(bool no_fusion, double *out)
+{
+    sg_session *session;
+    sg_plan *plan;
+    sg_store *store = sg_store_new(SG_F32);
+    sg_graph *graph = layer_update(store);
+    sg_session_options options = {.size = sizeof options, .backend = "cuda", .no_fusion = no_fusion};
+    double *x = malloc(BATCH * LAYER_COLUMNS * sizeof *x);
+    for (int64_t i = 0; i < BATCH * LAYER_COLUMNS; i++)
+        x[i] = 2 * test_uniform(21, i) - 1;
+    sg_store_initialise(store, 1);
+    assert_int_equal(sg_session_new(&session, store, &options, NULL), SG_OK);
+    assert_int_equal(sg_plan_new(&plan, session, graph, NULL), SG_OK);
+    assert_int_equal(sg_plan_feed(plan, names[0], x, BATCH * LAYER_ROWS, NULL), SG_OK);
+    assert_int_equal(sg_plan_feed(plan, names[1], x, BATCH * LAYER_COLUMNS, NULL), SG_OK);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(sg_plan_run(plan, NULL), SG_OK);
+    for (int k = 0; k < 3; k++)
+        assert_int_equal(sg_store_get(store, parts[k], out + k * LAYER, LAYER, NULL), SG_OK);
+    free(x);
+    sg_plan_free(plan);
+    sg_session_free(session);
+    sg_graph_free(graph);
+    sg_store_free(store);
+}
+
+static void updates(void **state)
+{
+    static double joined[3 * LAYER], again[3 * LAYER], apart[3 * LAYER];
+    (void)state;
+    update_twice(false, joined);
+    update_twice(false, again);
+    update_twice(true, apart);
+    assert_memory_equal(joined, again, sizeof joined);
+    for (int32_t i = 0; i < 3 * LAYER; i++)
+        if (!(fabs(joined[i] - apart[i]) <= 2e-6 * (1 + fabs(apart[i]))))
+            fail_msg("%s, element %d: %.9g joined, %.9g apart", parts[i / LAYER], (int)(i % LAYER), joined[i],
+                     apart[i]);
+}
+
 static void every_form(void **state)
 {
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
@@ -162,7 +316,9 @@ int main(void)
         return 77;
     }
     const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(every_form, session),
-                                       cmocka_unit_test_prestate(every_form_bf16, session)};
+                                       cmocka_unit_test_prestate(every_form_bf16, session),
+                                       cmocka_unit_test_prestate(not_finite, session),
+                                       cmocka_unit_test_prestate(badly_scaled, session), cmocka_unit_test(updates)};
     int failed = cmocka_run_group_tests_name("cuda products", tests, NULL, NULL);
     sg_session_free(session);
     sg_store_free(store);

@@ -1,0 +1,116 @@
+/* priority.c - which launches of a recording go first where several could.
+ *
+ * Launches that are ready share the processors in the order of their priorities; without them an update of weights that nobody
+ * waits for delays the chain of products that all else waits for. What decides is slack: how many launches could be put before
+ * this one without making the longest chain of launches longer. On the longest chain it is 0. A recording is a graph without
+ * cycles: with depth(v) the most launches on a way to v and height(v) on a way from it,
+ *
+ *     slack(v) = max over u of (depth(u) + height(u)) - depth(v) - height(v) */
+#include <stdlib.h>
+
+#include "runtime/cuda/memory_internal.h"
+
+typedef struct dag {
+    cudaGraphNode_t *node, *tail, *head; /* nodes by address; the ends of each edge */
+    int32_t *from, *to;                  /* the same as indices of nodes */
+    int32_t *depth, *height;
+    size_t n, edges;
+} dag;
+
+static cudaError_t edges_of(cudaGraph_t graph, cudaGraphNode_t *tail, cudaGraphNode_t *head, size_t *n)
+{
+#if CUDART_VERSION >= 13000
+    return cudaGraphGetEdges(graph, tail, head, NULL, n);
+#else
+    return cudaGraphGetEdges(graph, tail, head, n);
+#endif
+}
+
+static void dag_free(dag *g)
+{
+    void *array[] = {g->node, g->tail, g->head, g->from, g->to, g->depth, g->height};
+    for (size_t i = 0; i < sizeof array / sizeof *array; i++)
+        sg_free(array[i]);
+}
+
+static int by_address(const void *x, const void *y)
+{
+    uintptr_t a = (uintptr_t) * (const cudaGraphNode_t *)x, b = (uintptr_t) * (const cudaGraphNode_t *)y;
+    return (a > b) - (a < b);
+}
+
+static int32_t index_of(const dag *g, cudaGraphNode_t node)
+{
+    const cudaGraphNode_t *at = bsearch(&node, g->node, g->n, sizeof node, by_address);
+    return (int32_t)(at - g->node);
+}
+
+static sg_status dag_read(dag *g, cudaGraph_t graph, sg_error *err)
+{
+    SG_TRY(sg_cuda_check(cudaGraphGetNodes(graph, NULL, &g->n), "recording", err));
+    SG_TRY(sg_cuda_check(edges_of(graph, NULL, NULL, &g->edges), "recording", err));
+    int64_t n = (int64_t)g->n + 1, edges = (int64_t)g->edges + 1;
+    g->node = sg_calloc(n, sizeof *g->node);
+    g->tail = sg_calloc(edges, sizeof *g->tail);
+    g->head = sg_calloc(edges, sizeof *g->head);
+    g->from = sg_calloc(edges, sizeof *g->from);
+    g->to = sg_calloc(edges, sizeof *g->to);
+    g->depth = sg_calloc(n, sizeof *g->depth);
+    g->height = sg_calloc(n, sizeof *g->height);
+    if (!g->node || !g->tail || !g->head || !g->from || !g->to || !g->depth || !g->height)
+        return sg_fail(err, SG_E_MEMORY, "out of memory recording a run");
+    SG_TRY(sg_cuda_check(cudaGraphGetNodes(graph, g->node, &g->n), "recording", err));
+    SG_TRY(sg_cuda_check(edges_of(graph, g->tail, g->head, &g->edges), "recording", err));
+    qsort(g->node, g->n, sizeof *g->node, by_address);
+    for (size_t e = 0; e < g->edges; e++) {
+        g->from[e] = index_of(g, g->tail[e]);
+        g->to[e] = index_of(g, g->head[e]);
+    }
+    return SG_OK;
+}
+
+/* Ways grow until none gets longer. */
+static int32_t measure(dag *g)
+{
+    int32_t longest = 0;
+    for (bool grew = true; grew;) {
+        grew = false;
+        for (size_t e = 0; e < g->edges; e++) {
+            int32_t from = g->from[e], to = g->to[e], depth = g->depth[from] + 1, height = g->height[to] + 1;
+            grew |= g->depth[to] < depth || g->height[from] < height;
+            g->depth[to] = g->depth[to] < depth ? depth : g->depth[to];
+            g->height[from] = g->height[from] < height ? height : g->height[from];
+        }
+    }
+    for (size_t i = 0; i < g->n; i++)
+        longest = longest < g->depth[i] + g->height[i] ? g->depth[i] + g->height[i] : longest;
+    return longest;
+}
+
+/* Slack 0, 1, 2 to 3, 4 to 7 and so on: each a level lower, as far as the device has levels. */
+static sg_status set(const dag *g, int32_t longest, sg_error *err)
+{
+    int least = 0, greatest = 0;
+    SG_TRY(sg_cuda_check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "priorities", err));
+    for (size_t i = 0; i < g->n; i++) {
+        enum cudaGraphNodeType type;
+        cudaLaunchAttributeValue value = {.priority = greatest};
+        SG_TRY(sg_cuda_check(cudaGraphNodeGetType(g->node[i], &type), "priorities", err));
+        for (int32_t slack = longest - g->depth[i] - g->height[i]; slack > 0 && value.priority < least; slack /= 2)
+            value.priority++;
+        if (type == cudaGraphNodeTypeKernel)
+            SG_TRY(sg_cuda_check(cudaGraphKernelNodeSetAttribute(g->node[i], cudaLaunchAttributePriority, &value),
+                                 "priorities", err));
+    }
+    return SG_OK;
+}
+
+sg_status sg_cuda_prioritize(cudaGraph_t graph, sg_error *err)
+{
+    dag g = {0};
+    sg_status status = dag_read(&g, graph, err);
+    if (status == SG_OK)
+        status = set(&g, measure(&g), err);
+    dag_free(&g);
+    return status;
+}

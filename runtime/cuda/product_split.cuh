@@ -1,0 +1,118 @@
+// product_split.cuh - numbers of float32 as three of bfloat16, on their way from global to shared memory, for the tensor cores.
+// The text before it says where they go: STAGE, the floats of all parts of both operands' tiles, and place_a and place_b with
+// PLANE, the bytes of one part, and `at`, the byte of (row + down, column); `down` is a multiple of 8, or `row` less than
+// its last factor of 2.
+//
+// bfloat16 has the exponents of float32 and 8 of its 24 digits. x = h + m + l: h is x cut off after 8 digits (rounding would make
+// the largest numbers infinite), m is the rest x - h rounded to 8 digits, l what then remains. Both differences are exact. The rest
+// is a multiple of the last digit of x and less than 2^16 of them; rounding it to 8 digits leaves at most 2^7 of them, which 8
+// digits hold. So l is exact and the sum is x. In the product
+//
+//     x y = h h' + (h m' + m h') + (h l' + m m' + l h') + (m l' + l m' + l l')
+//
+// the terms of the last bracket are left out: |m| < 2^-7 |x| and |l| <= 2^-16 |x|, so they are less than 2^-22 |x y|, of either
+// sign, and mostly much less. The others are exact in the tensor cores, which add them up in float32 but cut off instead of
+// rounding. Each 16 terms are added up there from zero, small ones first, and go to the sum by an ordinary addition: so the
+// error made by cutting off, which always has one sign, does not grow with K.
+//
+// Where x is infinite or not a number, x - h is not a number; so is then every sum that x is in. product.cuh computes what is
+// not finite again, term by term.
+
+constexpr bool SPLITS_NUMBERS = true;
+
+__device__ __forceinline__ unsigned pack_bf16(float low, float high)
+{
+    unsigned r;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+    return r;
+}
+
+// Two numbers in three parts; in each word the first is the lower half.
+__device__ __forceinline__ void split_pair(float x, float y, unsigned &h, unsigned &m, unsigned &l)
+{
+    unsigned u = __float_as_uint(x), v = __float_as_uint(y);
+    h = __byte_perm(u, v, 0x7632);
+    x -= __uint_as_float(u & 0xffff0000u);
+    y -= __uint_as_float(v & 0xffff0000u);
+    m = pack_bf16(x, y);
+    x -= __uint_as_float(m << 16);
+    y -= __uint_as_float(m & 0xffff0000u);
+    l = __byte_perm(__float_as_uint(x), __float_as_uint(y), 0x7632);
+}
+
+// This thread's part of a tile of R x C numbers, on its way from global to shared memory. V: floats of one load. A thread has
+// neighbouring numbers of every DOWN-th row, whose addresses differ by constants.
+template <int R, int C, int V, class PLACE> struct passing {
+    static constexpr int W = V == 4 ? 4 : 2, WIDE = C / W, DOWN = THREADS / WIDE, EACH = (R + DOWN - 1) / DOWN;
+    static_assert(THREADS % WIDE == 0, "a row of the tile is not a whole number of threads");
+    float x[EACH][W];
+
+    __device__ static __forceinline__ int row() { return threadIdx.x / WIDE; }
+    __device__ static __forceinline__ int column() { return threadIdx.x % WIDE * W; }
+    __device__ static __forceinline__ bool has(int i) { return R % DOWN == 0 || row() + i * DOWN < R; }
+
+    // Zeros where the rest of the matrix has no such row or column.
+    template <int STEP> __device__ __forceinline__ void load(const float *tile, int rows, int columns)
+    {
+        const float *from = tile + (size_t)row() * STEP + column();
+        int lines = rows - row();
+        bool inside = column() < columns, both = column() + 1 < columns;
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            const float *at = from + (size_t)(i * DOWN) * STEP;
+            bool line = has(i) && i * DOWN < lines;
+            if constexpr (V == 4) {
+                float4 v = line && inside ? *(const float4 *)at : make_float4(0, 0, 0, 0);
+                x[i][0] = v.x, x[i][1] = v.y, x[i][2] = v.z, x[i][3] = v.w;
+            } else {
+                x[i][0] = line && inside ? at[0] : 0;
+                x[i][1] = line && both ? at[1] : 0;
+            }
+        }
+    }
+
+    __device__ __forceinline__ void store(char *tile) const
+    {
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            unsigned part[3][W / 2];
+            if (!has(i))
+                break;
+#pragma unroll
+            for (int q = 0; q < W / 2; q++)
+                split_pair(x[i][2 * q], x[i][2 * q + 1], part[0][q], part[1][q], part[2][q]);
+#pragma unroll
+            for (int p = 0; p < 3; p++) {
+                char *at = tile + p * PLACE::PLANE + PLACE::at(row(), i * DOWN, column());
+                if constexpr (W == 4)
+                    *(uint2 *)at = make_uint2(part[p][0], part[p][1]);
+                else
+                    *(unsigned *)at = part[p][0];
+            }
+        }
+    }
+};
+
+typedef passing<TA ? BK : BM, TA ? BM : BK, VA, place_a> passing_a;
+typedef passing<TB ? BN : BK, TB ? BK : BN, VB, place_b> passing_b;
+
+// The stage of `terms` terms from a and b, which point to the first, of as many rows and columns.
+__device__ __forceinline__ void load_stage(passing_a &pa, passing_b &pb, const float *a, const float *b, int rows,
+                                           int columns, int terms)
+{
+    if constexpr (TA)
+        pa.load<M>(a, terms, rows);
+    else
+        pa.load<K>(a, rows, terms);
+    if constexpr (TB)
+        pb.load<K>(b, columns, terms);
+    else
+        pb.load<N>(b, terms, columns);
+}
+
+__device__ __forceinline__ void store_stage(const passing_a &pa, const passing_b &pb, int at)
+{
+    char *to = (char *)(product_memory + at * STAGE);
+    pa.store(to);
+    pb.store(to + 3 * place_a::PLANE);
+}
