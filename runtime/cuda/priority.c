@@ -5,7 +5,10 @@
  * this one without making the longest chain of launches longer. On the longest chain it is 0. A recording is a graph without
  * cycles: with depth(v) the most launches on a way to v and height(v) on a way from it,
  *
- *     slack(v) = max over u of (depth(u) + height(u)) - depth(v) - height(v) */
+ *     slack(v) = max over u of (depth(u) + height(u)) - depth(v) - height(v)
+ *
+ * Priorities change no result, so a recording that cannot be read that way goes without: one with a single launch has no edges,
+ * and edges by which a library lets its kernels overlap are more than an order. */
 #include <stdlib.h>
 
 #include "runtime/cuda/memory_internal.h"
@@ -45,11 +48,9 @@ static int32_t index_of(const dag *g, cudaGraphNode_t node)
     return (int32_t)(at - g->node);
 }
 
-static sg_status dag_read(dag *g, cudaGraph_t graph, sg_error *err)
+static sg_status dag_allocate(dag *g, sg_error *err)
 {
-    SG_TRY(sg_cuda_check(cudaGraphGetNodes(graph, NULL, &g->n), "recording", err));
-    SG_TRY(sg_cuda_check(edges_of(graph, NULL, NULL, &g->edges), "recording", err));
-    int64_t n = (int64_t)g->n + 1, edges = (int64_t)g->edges + 1;
+    int64_t n = (int64_t)g->n, edges = (int64_t)g->edges;
     g->node = sg_calloc(n, sizeof *g->node);
     g->tail = sg_calloc(edges, sizeof *g->tail);
     g->head = sg_calloc(edges, sizeof *g->head);
@@ -59,14 +60,26 @@ static sg_status dag_read(dag *g, cudaGraph_t graph, sg_error *err)
     g->height = sg_calloc(n, sizeof *g->height);
     if (!g->node || !g->tail || !g->head || !g->from || !g->to || !g->depth || !g->height)
         return sg_fail(err, SG_E_MEMORY, "out of memory recording a run");
-    SG_TRY(sg_cuda_check(cudaGraphGetNodes(graph, g->node, &g->n), "recording", err));
-    SG_TRY(sg_cuda_check(edges_of(graph, g->tail, g->head, &g->edges), "recording", err));
+    return SG_OK;
+}
+
+static bool dag_count(dag *g, cudaGraph_t graph)
+{
+    return cudaGraphGetNodes(graph, NULL, &g->n) == cudaSuccess &&
+           edges_of(graph, NULL, NULL, &g->edges) == cudaSuccess;
+}
+
+static bool dag_read(dag *g, cudaGraph_t graph)
+{
+    if (cudaGraphGetNodes(graph, g->node, &g->n) != cudaSuccess ||
+        edges_of(graph, g->tail, g->head, &g->edges) != cudaSuccess)
+        return false;
     qsort(g->node, g->n, sizeof *g->node, by_address);
     for (size_t e = 0; e < g->edges; e++) {
         g->from[e] = index_of(g, g->tail[e]);
         g->to[e] = index_of(g, g->head[e]);
     }
-    return SG_OK;
+    return true;
 }
 
 /* Ways grow until none gets longer. */
@@ -88,29 +101,31 @@ static int32_t measure(dag *g)
 }
 
 /* Slack 0, 1, 2 to 3, 4 to 7 and so on: each a level lower, as far as the device has levels. */
-static sg_status set(const dag *g, int32_t longest, sg_error *err)
+static void set(const dag *g, int32_t longest)
 {
     int least = 0, greatest = 0;
-    SG_TRY(sg_cuda_check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "priorities", err));
+    if (cudaDeviceGetStreamPriorityRange(&least, &greatest) != cudaSuccess)
+        return;
     for (size_t i = 0; i < g->n; i++) {
         enum cudaGraphNodeType type;
         cudaLaunchAttributeValue value = {.priority = greatest};
-        SG_TRY(sg_cuda_check(cudaGraphNodeGetType(g->node[i], &type), "priorities", err));
         for (int32_t slack = longest - g->depth[i] - g->height[i]; slack > 0 && value.priority < least; slack /= 2)
             value.priority++;
-        if (type == cudaGraphNodeTypeKernel)
-            SG_TRY(sg_cuda_check(cudaGraphKernelNodeSetAttribute(g->node[i], cudaLaunchAttributePriority, &value),
-                                 "priorities", err));
+        if (cudaGraphNodeGetType(g->node[i], &type) == cudaSuccess && type == cudaGraphNodeTypeKernel)
+            cudaGraphKernelNodeSetAttribute(g->node[i], cudaLaunchAttributePriority, &value);
     }
-    return SG_OK;
 }
 
 sg_status sg_cuda_prioritize(cudaGraph_t graph, sg_error *err)
 {
     dag g = {0};
-    sg_status status = dag_read(&g, graph, err);
-    if (status == SG_OK)
-        status = set(&g, measure(&g), err);
+    sg_status status = SG_OK;
+    if (dag_count(&g, graph) && g.edges > 0) {
+        status = dag_allocate(&g, err);
+        if (status == SG_OK && dag_read(&g, graph))
+            set(&g, measure(&g));
+    }
+    cudaGetLastError(); /* what could not be read or set is nothing that later calls are to meet */
     dag_free(&g);
     return status;
 }
