@@ -1,6 +1,6 @@
 # A thin front to CMake: each target does the set-up it needs.
 #
-#   make              the program, build/sealgraph
+#   make              the program, build/sealgraph, and where nvcc and cuDNN are its module for GPUs
 #   make demo         cross-entropy and SEAL-dynamic side by side on generated data, under a minute
 #   make test         all tests
 #   make bench        times of the training step and of single operators
@@ -12,9 +12,13 @@
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 
-.PHONY: all setup configure everything demo test bench bench-peers asan sanitize-cuda debug format check-format install clean
+.PHONY: all program setup configure everything demo test bench bench-peers asan sanitize-cuda debug format check-format install clean
 
-all: configure
+all: program
+	@sed -n 's/^-- CUDA module/CUDA module/p' build/cmake.log
+	@cmake --build build -j $(JOBS) --target modules
+
+program: configure
 	@cmake --build build -j $(JOBS) --target sealgraph
 
 configure: setup
@@ -26,17 +30,17 @@ everything: configure
 setup:
 	@sh cmake/setup.sh
 
-demo: all
+demo: program
 	@build/sealgraph demo
 
 test: everything
 	@ctest --test-dir build --output-on-failure -j $(JOBS)
 
-bench: all
+bench: program
 	@build/sealgraph bench step
 	@build/sealgraph bench ops
 
-bench-peers: all
+bench-peers: program
 	@sh benchmarks/peers/run.sh
 
 asan: setup
@@ -57,8 +61,8 @@ format:
 check-format:
 	@sh cmake/format.sh --dry-run -Werror
 
-install: configure
-	@cmake --build build -j $(JOBS) --target sealgraph libsealgraph manual
+install: program
+	@cmake --build build -j $(JOBS) --target modules libsealgraph manual
 	@cmake --install build --prefix $(PREFIX)
 
 clean:

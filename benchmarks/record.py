@@ -28,7 +28,7 @@ def limits(document):
         if "missing" in t:
             yield f"* {title(t)}: not measured: {t['missing']}"
         else:
-            yield f"* {title(t)}: {t['peak_flops'] / 1e12:.3g} TFLOP/s, {t['peak_bytes_per_s'] / 1e9:.3g} GB/s ({t['text']})"
+            yield f"* {title(t)}: {t['peak_flops'] / 1e12:.3g} TFLOP/s, {t['peak_bytes_per_s'] / 1e9:.0f} GB/s ({t['text']})"
 
 
 def operators(document):
@@ -81,6 +81,8 @@ with open(base + ".md", "w") as page:
         print("\n".join((operators if part == "ops" else plain)(document)) + "\n", file=page)
         for remark in document.get("remarks", []):
             print(f"* {remark['name']} on {remark['device']} in {remark['dtype']}: {remark['text']}", file=page)
+        if document.get("remarks"):
+            print(file=page)
     ratios = os.path.join(peers, "ratios.txt") if peers else ""
     if ratios and os.path.exists(ratios):
         with open(ratios) as file:

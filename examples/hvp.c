@@ -59,6 +59,7 @@ static sg_status check_differences(sg_value loss, const sg_value *w, double *con
 int main(void)
 {
     sg_error err = {0};
+    char text[1024];
     sg_graph *graph = sg_graph_new();
     double y_at[LABELS] = {0.9, 0.1, 0.6, 0.3}, b[LABELS] = {0.5, -1, 0.2, 0.8}, v[GLOBAL] = {1, -0.5, 0.7};
     double M[GLOBAL * LABELS], *at[N] = {b, M, v}, worst = 1;
@@ -72,7 +73,7 @@ int main(void)
                      sg_input(graph, "v", SG_F64, SG_SHAPE(GLOBAL))};
     sg_value loss = sg_square(energy(w, sg_constant(graph, SG_F64, SG_SHAPE(LABELS), y_at, LABELS)));
     if (check_products(loss, w, at, &worst, &err) != SG_OK || check_differences(loss, w, at, &passed, &err) != SG_OK)
-        fprintf(stderr, "hvp: %s\n", err.text);
+        fprintf(stderr, "hvp: %s\n", sg_error_format(&err, text, sizeof text));
     sg_graph_free(graph);
     return passed && worst < 1e-12 ? 0 : 1;
 }

@@ -62,6 +62,7 @@ int main(void)
     sg_implicit_grad(&problem, &options, &dr, &report);
 
     sg_error err = {0};
+    char text[1024];
     sg_value y[4] = {dr, report.iterations, report.residual, report.reason};
     sg_status status = sg_reference_eval(g, &r, (double *[]){at}, 1, y,
                                          (double *[]){gradient, &iterations, &residual, &reason}, 4, &err);
@@ -81,7 +82,7 @@ int main(void)
         worst = fmax(worst, fabs(gradient[i] - difference));
     }
     if (status != SG_OK)
-        fprintf(stderr, "implicit: %s\n", err.text);
+        fprintf(stderr, "implicit: %s\n", sg_error_format(&err, text, sizeof text));
     sg_graph_free(g);
     return status == SG_OK && worst < 1e-7 && reason == SG_SOLVE_CONVERGED ? 0 : 1;
 }

@@ -56,6 +56,7 @@ static sg_status train(sg_plan *step, float *loss, sg_error *err)
 int main(void)
 {
     sg_error err = {0};
+    char text[1024];
     sg_graph *graph = sg_graph_new();
     sg_store *store = sg_store_new(SG_F32);
     sg_session *session = NULL;
@@ -68,7 +69,7 @@ int main(void)
     sg_session_options options = {.size = sizeof options, .backend = "cpu"};
     if (sg_session_new(&session, store, &options, &err) != SG_OK || sg_plan_new(&step, session, graph, &err) != SG_OK ||
         train(step, &loss, &err) != SG_OK)
-        fprintf(stderr, "mlp: %s\n", err.text);
+        fprintf(stderr, "mlp: %s\n", sg_error_format(&err, text, sizeof text));
     sg_plan_free(step);
     sg_session_free(session);
     sg_store_free(store);

@@ -75,6 +75,7 @@ static sg_status train(sg_session *session, sg_graph *graph, bool *learned, sg_e
 int main(void)
 {
     sg_error err = {0};
+    char text[1024];
     sg_graph *graph = sg_graph_new();
     sg_store *store = sg_store_new(SG_F32);
     sg_session *session = NULL;
@@ -85,7 +86,7 @@ int main(void)
     training_step(graph, store);
     sg_store_initialise(store, 1);
     if (sg_session_new(&session, store, &options, &err) != SG_OK || train(session, graph, &learned, &err) != SG_OK)
-        fprintf(stderr, "new_energy: %s\n", err.text);
+        fprintf(stderr, "new_energy: %s\n", sg_error_format(&err, text, sizeof text));
     sg_session_free(session);
     sg_store_free(store);
     sg_graph_free(graph);
