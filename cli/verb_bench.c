@@ -129,7 +129,7 @@ static const sg_flag flags[] = {
     {"plot", 0, "FILE", NULL, "also draw a roofline plot: FILE.svg, or FILE.png by rsvg-convert"},
     {"profile", 0, NULL, NULL, "where the time of each row goes, by kernel, on standard error"},
     {"time", 0, "MS", NULL, "milliseconds for each row (500)"},
-    {"threads", 0, "N", NULL, "threads on the cpu; 0 takes every core the process may use (0)"},
+    {"threads", 0, "N", NULL, "threads on the cpu; 0 takes every core the process may use, at most 16 (0)"},
     {0}};
 
 const sg_verb sg_verb_bench = {
