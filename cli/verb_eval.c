@@ -119,7 +119,9 @@ const sg_verb sg_verb_eval = {
     .name = "eval",
     .arguments = "RUN [FILE...]",
     .summary = "evaluate a trained model",
-    .description = "RUN is a run folder or a model folder. Without FILEs the test rows of the model's recipe are used.",
+    .description =
+        "RUN is a run folder or a model folder. Without FILEs the test rows of the model's recipe are used, but for\n"
+        "those without a label, which its parts leave out. With FILEs all their rows count, as they do for `score`.",
     .takes = SG_TAKES_CONFIG | SG_TAKES_REQUIRE,
     .min_arguments = 1,
     .max_arguments = -1,

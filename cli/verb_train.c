@@ -143,6 +143,22 @@ static int dry_run(const sg_cli *cli, const sg_config *config, const sg_training
 
 /* ---- the run */
 
+/* Figures would not compare with those of a program that keeps such rows, so leaving them out is told. */
+static void tell_left_out(const sg_cli *cli, const sg_split *split)
+{
+    static const char *const names[] = {"training", "validation", "test"};
+    char parts[120] = "";
+    for (int p = 0; p < 3; p++) {
+        size_t at = strlen(parts);
+        if (split->without_label[p])
+            snprintf(parts + at, sizeof parts - at, "%s%lld of %s", at ? ", " : ": ",
+                     (long long)split->without_label[p], names[p]);
+    }
+    if (split->unlabelled)
+        sg_cli_log(cli, "note", "%lld row%s without a label left out%s", (long long)split->unlabelled,
+                   split->unlabelled == 1 ? "" : "s", parts);
+}
+
 static int report(const sg_cli *cli, const char *folder, const sg_train_result *result)
 {
     int code = sg_require_hold(cli, &result->best, &result->test);
@@ -289,6 +305,7 @@ static int train(sg_cli *cli, const sg_config *config, sg_training_data *data, c
                                 .argv = (const char *const *)cli->argv,
                                 .argc = cli->argc};
     sg_cli_notes(cli, data->data);
+    tell_left_out(cli, &data->split);
     int code = v->seeds.count ? train_seeds(cli, config, data, &options) : train_one(cli, config, data, &options);
     sg_watch_free(watch);
     return code;

@@ -174,7 +174,8 @@ typedef enum sg_part { SG_TRAIN, SG_VALIDATION, SG_TEST } sg_part;
 typedef struct sg_split {
     int64_t *rows[3]; /* ascending row numbers of each part */
     int64_t count[3];
-    int64_t unlabelled; /* rows left out because no label is on */
+    int64_t unlabelled;       /* rows left out because no label is on */
+    int64_t without_label[3]; /* those of them that a split file or the order of files had put into a part */
 } sg_split;
 void sg_split_free(sg_split *split);
 /* Lines `row TAB part` with part train, validation, test or - (left out); '#' starts a comment line. Every row of

@@ -39,14 +39,21 @@ static bool has(const sgi_run *run, const char *name)
     return found;
 }
 
+/* The last line of a file ends like the others, though jansson's texts do not. */
 sg_status sgi_folder_write(const sgi_run *run, const char *name, const char *text, sg_error *err)
 {
-    char *path = path_in(run, name);
-    if (!path || !text) {
-        sg_free(path);
-        return sg_fail(err, SG_E_MEMORY, "out of memory");
+    size_t n = text ? strlen(text) : 0;
+    char *path = path_in(run, name), *lines = sg_alloc(n + 2);
+    sg_status status = SG_OK;
+    if (!path || !text || !lines) {
+        status = sg_fail(err, SG_E_MEMORY, "out of memory");
+    } else {
+        memcpy(lines, text, n);
+        if (n && text[n - 1] != '\n')
+            lines[n++] = '\n';
+        status = sg_file_write(path, lines, n, err);
     }
-    sg_status status = sg_file_write(path, text, strlen(text), err);
+    sg_free(lines);
     sg_free(path);
     return status;
 }

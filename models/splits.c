@@ -26,6 +26,8 @@ static sg_status collect(sg_split *out, const sg_dataset *d, const signed char *
             bool empty = d->has_labels && !sg_dataset_has_label(d, r);
             int p = empty ? LEFT_OUT : part[r];
             unlabelled += empty;
+            if (pass == 1 && empty && part[r] < LEFT_OUT)
+                out->without_label[part[r]]++;
             if (pass == 1 && p < LEFT_OUT)
                 out->rows[p][count[p]] = r;
             count[p]++;
@@ -289,6 +291,7 @@ sg_status sg_split_stratified(sg_split *out, const sg_dataset *d, const double s
                             : sg_fail(err, SG_E_MEMORY, "out of memory splitting %lld rows", (long long)d->rows);
     if (status == SG_OK)
         status = collect(out, d, part, err);
+    memset(out->without_label, 0, sizeof out->without_label); /* no part was ever chosen for them */
     sg_free(part);
     return status;
 }

@@ -269,6 +269,32 @@ static void equal_seeds_equal_bytes(void **state)
     free(three);
 }
 
+/* Rows without a label are left out, which one line tells, but for -q; files of JSON end with a newline. */
+static void left_out_rows(void **state)
+{
+    (void)state;
+    write_file("some.arff",
+               "@relation 'x: -C 1'\n@attribute y {0,1}\n@attribute a numeric\n@data\n1,1\n0,2\n1,3\n0,4\n1,5\n");
+    static const char *const command = "train --train some.arff --validation some.arff --test some.arff --threads 1 "
+                                       "--epochs 1 --set model.hidden=[2] --force -o some ";
+    outcome told = program_run("", command);
+    assert_int_equal(told.code, 0);
+    assert_non_null(strstr(told.err, "6 rows without a label left out: 2 of training, 2 of validation, 2 of test"));
+    outcome_release(&told);
+    char quiet[256];
+    snprintf(quiet, sizeof quiet, "%s --json -q", command);
+    outcome silent = run(quiet);
+    assert_null(strstr(silent.err, "without a label"));
+    json_decref(outcome_document(silent, quiet, 0));
+    static const char *const files[] = {"some/run.json", "some/metrics.json"};
+    for (int i = 0; i < 2; i++) {
+        char *text = program_file(files[i]);
+        size_t n = strlen(text);
+        assert_true(n > 2 && text[n - 2] == '}' && text[n - 1] == '\n');
+        free(text);
+    }
+}
+
 /* Names need not be UTF-8, JSON must: one document and the right code whatever the name, and the bytes of the file's name kept. */
 static void any_name_gives_a_document(void **state)
 {
@@ -431,6 +457,7 @@ int main(void)
         cmocka_unit_test(configuration_round_trip),
         cmocka_unit_test(data_commands),
         cmocka_unit_test(train_evaluate_predict),
+        cmocka_unit_test(left_out_rows),
         cmocka_unit_test(equal_seeds_equal_bytes),
         cmocka_unit_test(broken_models_are_refused),
         cmocka_unit_test(any_name_gives_a_document),

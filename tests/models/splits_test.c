@@ -47,6 +47,7 @@ static void stratified(void **state)
     int64_t labelled = a.count[0] + a.count[1] + a.count[2];
     assert_int_equal(labelled + a.unlabelled, ROWS);
     assert_true(a.unlabelled > 0);
+    assert_true(a.without_label[0] == 0 && a.without_label[1] == 0 && a.without_label[2] == 0);
     bool differs = false;
     for (int p = 0; p < 3; p++) {
         /* The method balances labels; sizes follow only roughly. */
@@ -86,6 +87,7 @@ static void files(void **state)
     assert_true(s.count[SG_TRAIN] == 1 && s.rows[SG_TRAIN][0] == 4);
     assert_true(s.count[SG_VALIDATION] == 1 && s.rows[SG_VALIDATION][0] == 1 && s.count[SG_TEST] == 1);
     assert_int_equal(s.unlabelled, 1);
+    assert_true(s.without_label[SG_TRAIN] == 1 && s.without_label[SG_VALIDATION] == 0 && s.without_label[SG_TEST] == 0);
     const char *copy = data_text(1, "copy.tsv", "");
     assert_int_equal(sg_split_write(&s, d, copy, &err), SG_OK);
     sg_split_free(&s);
