@@ -24,6 +24,29 @@ static sg_status check_plot(const char *plot, sg_error *err)
     return SG_OK;
 }
 
+/* A flag without an effect would be taken for one that had it. */
+static sg_status check_flags(const sg_cli *cli, sg_error *err)
+{
+    static const struct {
+        const char *flag, *kinds;
+    } table[] = {{"shape", "step, predict, ops"},
+                 {"preset", "ops"},
+                 {"order", "ops"},
+                 {"only", "ops, hvp, bert"},
+                 {"layers", "bert"},
+                 {"hidden", "bert"},
+                 {"heads", "bert"},
+                 {"vocab", "bert"},
+                 {"batch", "bert"},
+                 {"seq", "bert"},
+                 {"check", "bert"}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (sg_cli_has(cli, table[i].flag) && !strstr(table[i].kinds, cli->arguments[0]))
+            return sg_fail(err, SG_E_CONFIG, "bench %s takes no --%s (it is for %s)", cli->arguments[0], table[i].flag,
+                           table[i].kinds);
+    return SG_OK;
+}
+
 /* What is asked for is checked before any device is measured. */
 static sg_status check(const sg_cli *cli, sg_error *err)
 {
@@ -34,6 +57,7 @@ static sg_status check(const sg_cli *cli, sg_error *err)
         k++;
     if (k == KINDS)
         return sg_fail(err, SG_E_CONFIG, "bench what? step, predict, ops, hvp or bert, not '%s'", what);
+    SG_TRY(check_flags(cli, err));
     const char *plot = sg_cli_value(cli, "plot");
     if (plot)
         SG_TRY(check_plot(plot, err));

@@ -53,6 +53,9 @@ static void mistakes(void **state)
     (void)state;
     fails("sprint", 2, "bench what? step, predict, ops, hvp or bert, not 'sprint'");
     fails("step --shape moon", 2, "bibtex|delicious|eurlexev");
+    fails("step --only X", 2, "bench step takes no --only (it is for ops, hvp, bert)");
+    fails("hvp --shape bibtex", 2, "bench hvp takes no --shape");
+    fails("predict --layers 2", 2, "bench predict takes no --layers (it is for bert)");
     fails("step --device gpu", 1, "unknown backend 'gpu'");
     fails("ops --preset moon", 2, "--preset must be one of bert|fcn|mlc");
     fails("ops --order third", 2, "unknown order 'third'");
