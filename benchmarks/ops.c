@@ -202,6 +202,18 @@ static sg_status at_shape(sg_bench *bench, const sg_bench_ops_options *o, int32_
     return SG_OK;
 }
 
+/* A shape that gave no row: why it did not, and what would. */
+static sg_status no_row(const sg_bench *bench, const char *shape, sg_error *err)
+{
+    static const char taken[] = "2 numbers are rows x width, 3 MxKxN, 4 MxK*KxN or attention's BxHxTxD, 7 or 8 a "
+                                "convolution NxCxHxW,OxKxK/STRIDE";
+    if (!bench->n_remarks)
+        return sg_fail(err, SG_E_CONFIG, "no operator takes the shape %s: %s", shape, taken);
+    const sg_bench_remark *first = &bench->remarks[0];
+    return sg_fail(err, SG_E_CONFIG, "nothing can be measured at the shape %s (%s: %.150s): %s", shape, first->name,
+                   first->text, taken);
+}
+
 sg_status sg_bench_ops(sg_bench *bench, const sg_bench_ops_options *o, sg_error *err)
 {
     int32_t count = 0;
@@ -213,8 +225,7 @@ sg_status sg_bench_ops(sg_bench *bench, const sg_bench_ops_options *o, sg_error 
     for (size_t k = 0; !o->shape && k < sizeof list / sizeof list[0]; k++)
         if (list[k].sets & set)
             SG_TRY(orders(bench, o, find_family(list[k].family), list[k].shape, list[k].orders & wanted, &count, err));
-    if (count)
-        return SG_OK;
-    return o->shape ? sg_fail(err, SG_E_CONFIG, "no operator takes the shape %s", o->shape)
-                    : sg_fail(err, SG_E_CONFIG, "no benchmark's name holds '%s'", o->only ? o->only : "");
+    if (o->shape)
+        return bench->count ? SG_OK : no_row(bench, o->shape, err);
+    return count ? SG_OK : sg_fail(err, SG_E_CONFIG, "no benchmark's name holds '%s'", o->only ? o->only : "");
 }

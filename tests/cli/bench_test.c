@@ -62,7 +62,8 @@ static void mistakes(void **state)
     fails("ops --order ''", 2, "an order is needed");
     fails("ops --plot /nowhere/roof.svg", 1, "cannot write /nowhere/roof.svg: No such file");
     fails("ops --shape 4x-2", 2, "expected numbers such as 4096x768x3072");
-    fails("ops --shape 1x2x3x4x5", 2, "no operator takes the shape");
+    fails("ops --shape 1x2x3x4x5", 2, "no operator takes the shape 1x2x3x4x5: 2 numbers are rows x width");
+    fails("ops --shape 4x7x3x5 --only matmul", 2, "nothing can be measured at the shape 4x7x3x5 (matmul/4x7x3x5: ");
     fails("ops --only frobnicate", 2, "no benchmark's name holds 'frobnicate'");
     fails("ops --plot roof.bmp", 2, "give a name that ends in .svg or .png");
 }
