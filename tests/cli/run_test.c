@@ -386,6 +386,9 @@ static void gradcheck_and_bench(void **state)
     assert_int_equal(json_array_size(json_object_get(json_array_get(json_object_get(ops, "ops"), 0), "orders")), 4);
     json_decref(ops);
     fails("gradcheck --golden absent", 2, "absent");
+    outcome placed = run("bench bert --hidden 16 --heads 3 --layers 1 --vocab 50 --batch 2 --seq 8 --time 1");
+    assert_null(strstr(placed.err, SG_SOURCE_DIR));
+    outcome_is_failure(placed, "bench bert --heads 3", 2, "models/bert.c:");
     fails("bench step --shape moon", 2, "bibtex|delicious|eurlexev");
     fails("train --set train.lr=nan -o nothing", 2, "train.lr expects a finite number");
     assert_false(exists("nothing"));
