@@ -162,6 +162,16 @@ static sg_status read_dataset(pair *s, const sg_config *config, sg_error *err)
     return status;
 }
 
+/* Whether these are lines of `predict`, whatever the name: no data set starts with a brace. */
+static bool holds_json(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    int first = file ? fgetc(file) : EOF;
+    if (file)
+        fclose(file);
+    return first == '{';
+}
+
 static sg_status read_predictions(const sg_cli *cli, const sg_config *config, pair *s, sg_error *err)
 {
     const char *from = sg_cli_value(cli, "from"), *dot = strrchr(s->path, '.');
@@ -169,7 +179,15 @@ static sg_status read_predictions(const sg_cli *cli, const sg_config *config, pa
     bool labels = from ? strcmp(from, "labels") == 0 : dot && (!strcmp(dot, ".labels") || !strcmp(dot, ".txt"));
     if (jsonl)
         return read_lines(s, read_json_row, err);
-    return labels ? read_lines(s, read_pairs_row, err) : read_dataset(s, config, err);
+    if (labels)
+        return read_lines(s, read_pairs_row, err);
+    bool told = from || (dot && (strcmp(dot, ".arff") == 0 || strcmp(dot, ".gz") == 0));
+    sg_status status = !told && holds_json(s->path) ? SG_E_CONFIG : read_dataset(s, config, err);
+    if (told || status != SG_E_CONFIG)
+        return status;
+    return sg_fail_at(err, SG_E_CONFIG, s->path, 0, 0,
+                      "the name does not tell what this is, and it is no data set like GOLD: say --from "
+                      "jsonl, labels or data");
 }
 
 static sg_status make_pair(const sg_cli *cli, const sg_config *config, pair *s, sg_error *err)

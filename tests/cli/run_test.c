@@ -198,6 +198,11 @@ static void data_commands(void **state)
     succeeds("data split toy.arff", "\ttrain");
     json_decref(document("data split toy.arff -o parts.tsv --json", 0));
     succeeds("data info --files toy.arff --split parts.tsv", "validation");
+    write_file("pred.tsv", "{\"labels\": [\"p\"]}\n");
+    fails("score toy.arff pred.tsv", 2, "pred.tsv: the name does not tell what this is");
+    write_file("pairs.tsv", "p:0.5\n");
+    write_file("toy.xml", "<labels><label name=\"p\"/><label name=\"q\"/><label name=\"r\"/></labels>\n");
+    fails("score toy.arff pairs.tsv --labels-xml toy.xml", 2, "say --from jsonl, labels or data");
     json_t *perfect = document("score toy.arff toy.arff --json", 0);
     json_t *metrics = json_object_get(perfect, "metrics");
     assert_true(json_number_value(json_object_get(metrics, "micro_f1")) == 1);
