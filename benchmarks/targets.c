@@ -136,7 +136,10 @@ sg_status sg_bench_begin(sg_bench *bench, const char *devices, const char *dtype
     SG_TRY(list_targets(bench, devices, dtypes, err));
     for (int32_t k = 0; k < bench->n_targets; k++) {
         sg_bench_target *t = &bench->target[k];
-        if (open_target(bench, t, err) == SG_OK)
+        sg_status status = open_target(bench, t, err);
+        if (status == SG_E_ARGUMENT) /* a name that no machine has */
+            return status;
+        if (status == SG_OK)
             there++;
         else
             snprintf(t->missing, sizeof t->missing, "%.250s", err->text);

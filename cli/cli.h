@@ -137,15 +137,15 @@ void sg_table_free(sg_table *table);
 typedef struct sg_progress {
     enum { SG_PROGRESS_NONE, SG_PROGRESS_PLAIN, SG_PROGRESS_BAR } mode;
     const char *unit;
-    int64_t total, first; /* `first`: done at the first update; -1 before it */
+    int64_t first; /* done at the first update; -1 before it */
     double started, shown;
     bool drawn;
     bool color;
 } sg_progress;
-void sg_progress_begin(sg_progress *progress, const sg_cli *cli, const char *unit, int64_t total);
-/* `done` of `total` units; `text` (may be "") tells loss and metric. Drawn at most ten times a second as a bar, once in 30
+void sg_progress_begin(sg_progress *progress, const sg_cli *cli, const char *unit);
+/* `done` of `total` units, which may shrink when less is to do; `text` (may be "") tells loss and metric. Drawn at most ten times a second as a bar, once in 30
  * seconds as a line. */
-void sg_progress_update(sg_progress *progress, int64_t done, const char *text);
+void sg_progress_update(sg_progress *progress, int64_t done, int64_t total, const char *text);
 /* A line that stays, above the bar. */
 void sg_progress_line(sg_progress *progress, const char *fmt, ...) SG_PRINTF(2, 3);
 void sg_progress_end(sg_progress *progress);

@@ -29,7 +29,7 @@ const char *sg_duration(double seconds, char *out, size_t size)
     return out;
 }
 
-void sg_progress_begin(sg_progress *progress, const sg_cli *cli, const char *unit, int64_t total)
+void sg_progress_begin(sg_progress *progress, const sg_cli *cli, const char *unit)
 {
     const char *mode = sg_cli_value(cli, "progress"), *term = getenv("TERM");
     bool terminal = isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
@@ -41,7 +41,6 @@ void sg_progress_begin(sg_progress *progress, const sg_cli *cli, const char *uni
     else if (mode && strcmp(mode, "plain") == 0)
         progress->mode = SG_PROGRESS_PLAIN;
     progress->unit = unit;
-    progress->total = total;
     progress->started = progress->shown = sg_cli_clock();
     progress->first = -1;
     progress->color = cli->color_err;
@@ -60,7 +59,7 @@ static void clear_bar(sg_progress *progress)
     progress->drawn = false;
 }
 
-void sg_progress_update(sg_progress *progress, int64_t done, const char *text)
+void sg_progress_update(sg_progress *progress, int64_t done, int64_t total, const char *text)
 {
     enum { CELLS = 24 };
     char line[256], left[32];
@@ -72,14 +71,14 @@ void sg_progress_update(sg_progress *progress, int64_t done, const char *text)
         return;
     progress->shown = now;
     double rate = elapsed > 0 ? (double)(done - progress->first) / elapsed : 0;
-    sg_duration(rate > 0 ? (double)(progress->total - done) / rate : 0, left, sizeof left);
-    snprintf(line, sizeof line, "%lld/%lld %s  %.1f/s  eta %s  %s", (long long)done, (long long)progress->total,
-             progress->unit, rate, left, text);
+    sg_duration(rate > 0 ? (double)(total - done) / rate : 0, left, sizeof left);
+    snprintf(line, sizeof line, "%lld/%lld %s  %.1f/s  eta %s  %s", (long long)done, (long long)total, progress->unit,
+             rate, left, text);
     if (progress->mode == SG_PROGRESS_PLAIN) {
         fprintf(stderr, "%s\n", line);
         return;
     }
-    int filled = progress->total > 0 ? (int)(CELLS * done / progress->total) : 0;
+    int filled = total > 0 ? (int)(CELLS * done / total) : 0;
     fprintf(stderr, "\r\033[K%s%.*s%s%.*s %.*s", sg_paint(progress->color, SG_STYLE_GREEN), filled,
             "########################", sg_paint(progress->color, SG_STYLE_RESET), CELLS - filled,
             "........................", terminal_width() - CELLS - 2, line);

@@ -37,10 +37,10 @@ static bool listen(void *user, const sg_train_event *e)
     demo *d = user;
     char text[96];
     if (e->moment == SG_TRAIN_STARTED)
-        sg_progress_begin(&d->progress, d->cli, "batches", e->epochs * e->steps);
+        sg_progress_begin(&d->progress, d->cli, "batches");
     if (e->moment == SG_TRAIN_STEP) {
         snprintf(text, sizeof text, "%s  epoch %lld  bce %.3f", d->title, (long long)e->epoch, e->bce);
-        sg_progress_update(&d->progress, (e->epoch - 1) * e->steps + e->step, text);
+        sg_progress_update(&d->progress, e->done, e->done + e->left, text);
     }
     const sg_metric *f1 = e->validation ? sg_metrics_find(e->validation, "example_f1") : NULL;
     if (f1 && (e->epoch == 1 || e->epoch % 5 == 0))

@@ -625,6 +625,8 @@ typedef struct sg_train_event {
     int64_t epochs, steps;   /* at most; batches an epoch */
     double bce, energy, nce; /* means over the epoch so far; NaN where there is no such loss */
     double lr, seconds;      /* task-net's rate; time of this epoch so far */
+    double best_value;       /* of train.metric up to now, also before a resume; NaN: no epoch is done */
+    int64_t done, left;      /* batches of all runs: done, and at most to come (a run that is over has none) */
     const sg_metrics *validation;
     bool best, resumed;
     int64_t task_parameters, energy_parameters, rows[3], features, labels;

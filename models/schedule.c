@@ -22,11 +22,16 @@ double sgi_schedule_rate(const sgi_run *run, int64_t step)
                                            c->train.epochs * run->group->steps, step);
 }
 
+/* A metric is a mean of ratios: the same mean of other rows differs in its last bits, by how it was rounded, which must not
+ * decide anything. Sums of so many rows as there are lose less than TIE; means that differ truly differ by more. */
+#define TIE 1e-12
+static bool exceeds(double metric, double than) { return metric > than + TIE * fabs(than); }
+
 /* Reduce on plateau: an epoch counts as better only by more than the relative threshold; after more than plateau_patience
  * others in a row the rate is multiplied by the factor and the count starts again. No cooldown, no floor. */
 static void plateau(sgi_progress *at, const sg_train_config *c, double metric)
 {
-    bool better = at->epoch == 0 || metric > at->plateau_best * (1 + c->train.plateau_threshold);
+    bool better = at->epoch == 0 || exceeds(metric, at->plateau_best * (1 + c->train.plateau_threshold));
     if (better)
         at->plateau_best = metric;
     at->plateau_bad = better ? 0 : at->plateau_bad + 1;
@@ -41,7 +46,7 @@ bool sgi_schedule(sgi_progress *at, const sg_train_config *c, double metric)
     if (c->train.schedule == SG_SCHEDULE_PLATEAU)
         plateau(at, c, metric);
     at->epoch++;
-    if (at->best_epoch && !(metric > at->best))
+    if (at->best_epoch && !exceeds(metric, at->best))
         return false;
     at->best = metric;
     at->best_epoch = at->epoch;

@@ -37,6 +37,7 @@ bool sgi_tell(sgi_run *run, sg_train_moment moment, const sg_metrics *validation
         .nce = seal ? run->at.sums[2] / done : NAN,
         .lr = sgi_schedule_rate(run, run->at.epoch * g->steps + (moment == SG_TRAIN_EPOCH ? 0 : run->at.step)),
         .seconds = moment == SG_TRAIN_STARTED ? 0 : now() - run->epoch_start,
+        .best_value = run->at.best_epoch ? run->at.best : NAN,
         .validation = validation,
         .best = best,
         .resumed = run->resumed,
@@ -46,6 +47,13 @@ bool sgi_tell(sgi_run *run, sg_train_moment moment, const sg_metrics *validation
         .labels = g->step.task.labels,
         .device = g->device};
     memcpy(e.rows, g->d->split.count, sizeof e.rows);
+    for (int32_t i = 0; i < g->n; i++) {
+        const sgi_progress *at = &g->run[i].at;
+        bool counted = moment == SG_TRAIN_EPOCH && at->step == g->steps; /* among the epochs */
+        int64_t batches = at->epoch * g->steps + (counted ? 0 : at->step);
+        e.done += batches;
+        e.left += g->run[i].over ? 0 : g->c->train.epochs * g->steps - batches;
+    }
     return g->options->listener(g->options->user, &e);
 }
 

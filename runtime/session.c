@@ -8,17 +8,18 @@
 
 enum { REPLICAS_MAX = 1024 };
 
-static const sg_backend *find_backend(const char *spec, sg_error *err)
+static sg_status find_backend(const char *spec, const sg_backend **out, sg_error *err)
 {
-    size_t length = strcspn(spec, ":");
     const sg_backend *known[] = {sg_backend_cpu(), sg_backend_reference()};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strlen(known[i]->name) == length && strncmp(known[i]->name, spec, length) == 0)
-            return known[i];
-    if (length == 4 && strncmp(spec, "cuda", 4) == 0)
-        return sg_module_load("cuda", err);
-    sg_fail(err, SG_E_DEVICE, "unknown backend '%s' (there are cpu, reference and cuda)", spec);
-    return NULL;
+        if (strcmp(known[i]->name, spec) == 0) {
+            *out = known[i];
+            return SG_OK;
+        }
+    if (strncmp(spec, "cuda", 4) != 0 || (spec[4] && spec[4] != ':'))
+        return sg_fail(err, SG_E_ARGUMENT, "unknown backend '%.40s' (there are cpu, reference, cuda and cuda:N)", spec);
+    *out = sg_module_load("cuda", err);
+    return *out ? SG_OK : SG_E_DEVICE;
 }
 
 int32_t sg_machine_threads(void)
@@ -144,8 +145,9 @@ static sg_status open_device(sg_session *s, sg_error *err)
 sg_status sg_session_new(sg_session **out, sg_store *store, const sg_session_options *options, sg_error *err)
 {
     *out = NULL;
-    const sg_backend *backend = find_backend(read_options(options).backend, err);
-    return backend ? sg_session_open(out, backend, store, options, err) : SG_E_DEVICE;
+    const sg_backend *backend = NULL;
+    SG_TRY(find_backend(read_options(options).backend, &backend, err));
+    return sg_session_open(out, backend, store, options, err);
 }
 
 sg_status sg_session_open(sg_session **out, const sg_backend *backend, sg_store *store,

@@ -56,7 +56,11 @@ static void mistakes(void **state)
     fails("step --only X", 2, "bench step takes no --only (it is for ops, hvp, bert)");
     fails("hvp --shape bibtex", 2, "bench hvp takes no --shape");
     fails("predict --layers 2", 2, "bench predict takes no --layers (it is for bert)");
-    fails("step --device gpu", 1, "unknown backend 'gpu'");
+    fails("step --device gpu", 2, "unknown backend 'gpu'");
+    fails("step --device cpu,gpu", 2, "unknown backend 'gpu'");
+    fails("step --device cpu:1", 2, "unknown backend 'cpu:1'");
+    fails("ops --device cpu --dtype f32,f16", 2, "unknown precision 'f16'");
+    fails("step --device cuda", 1, "no module for cuda");
     fails("ops --preset moon", 2, "--preset must be one of bert|fcn|mlc");
     fails("ops --order third", 2, "unknown order 'third'");
     fails("ops --order ''", 2, "an order is needed");

@@ -369,6 +369,15 @@ static void interrupted_runs_go_on(void **state)
     assert_true(exists("stopped/checkpoint.safetensors"));
     assert_false(exists("stopped/metrics.json"));
     fails("train " TOY "--epochs 5 -o stopped", 2, "other settings");
+    char log[256];
+    snprintf(log, sizeof log, "%s/stopped/metrics.jsonl", program_folder);
+    assert_int_equal(unlink(log), 0); /* it comes back at the end of an epoch */
+    interrupted("train --resume stopped", "stopped/metrics.jsonl");
+    err = program_file("err.txt");
+    const char *resumed = strstr(err, "resume   from epoch ");
+    assert_non_null(resumed);
+    assert_non_null(strstr(resumed, "; best example_f1 0."));
+    free(err);
 }
 
 /* Needs no recipe; with one it checks both losses of it. */

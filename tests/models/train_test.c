@@ -34,6 +34,8 @@ static sg_config *configure(const char *key, const char *value)
 typedef struct ears {
     int64_t stop_epoch, stop_step; /* stop after this step; 0: never */
     double first, best;            /* validation F1 */
+    double known;                  /* the best one that the start of the run told; NaN: none */
+    int64_t done, left;            /* batches that it told */
     bool resumed;
 } ears;
 
@@ -41,11 +43,21 @@ static bool listen(void *user, const sg_train_event *e)
 {
     ears *heard = user;
     heard->resumed |= e->resumed;
+    if (e->moment == SG_TRAIN_STARTED) {
+        heard->known = e->best_value;
+        heard->done = e->done;
+        heard->left = e->left;
+    } else {
+        assert_true(e->done ==
+                    (e->epoch - (e->moment == SG_TRAIN_STEP)) * e->steps + (e->moment == SG_TRAIN_STEP ? e->step : 0));
+    }
     const sg_metric *f1 = e->validation ? sg_metrics_find(e->validation, "example_f1") : NULL;
     if (f1 && e->epoch == 1)
         heard->first = f1->value;
     if (f1 && e->best)
         heard->best = f1->value;
+    if (f1)
+        assert_true(e->best_value == heard->best || e->best_value == heard->known);
     return !(e->moment == SG_TRAIN_STEP && e->epoch == heard->stop_epoch && e->step == heard->stop_step);
 }
 
@@ -167,6 +179,26 @@ static void small_gains(void **state)
     assert_true(sgi_schedule(&at, c, 0.6));
     sgi_schedule(&at, c, 0.6);
     assert_true(at.lr == 0.5);
+    sg_config_free(config);
+}
+
+/* The same rows summed in another order differ by a last bit or a few: the earlier epoch stays the best one, on every machine. */
+static void ties_keep_the_earlier_epoch(void **state)
+{
+    (void)state;
+    sg_config *config = configure("train.plateau_threshold", "0");
+    const sg_train_config *c = sg_config_values(config);
+    sgi_progress at = {.lr = 1};
+    double one = 0.1, two = 0.2, three = 0.3, high = ((one + two) + three) / 3, low = (one + (two + three)) / 3;
+    assert_true(low < high);
+    assert_true(sgi_schedule(&at, c, low));
+    assert_false(sgi_schedule(&at, c, high));
+    assert_true(at.plateau_bad == 0 && at.lr < 1); /* patience 0: an epoch that stands still halves the rate */
+    assert_true(sgi_schedule(&at, c, high + 1e-9));
+    at = (sgi_progress){.lr = 1};
+    assert_true(sgi_schedule(&at, c, 0));
+    assert_false(sgi_schedule(&at, c, 0));
+    assert_true(sgi_schedule(&at, c, 1e-9));
     sg_config_free(config);
 }
 
@@ -376,6 +408,9 @@ static void stopped_runs_go_on(void **state)
         assert_int_equal(o.status, SG_OK);
         assert_false(o.result.finished);
         assert_int_equal(heard.resumed, i > 0);
+        assert_int_equal(heard.done, i ? (stops[i - 1][0] - 1) * 6 + stops[i - 1][1] : 0);
+        assert_int_equal(heard.left, 6 * 6 - heard.done);
+        assert_int_equal(isnan(heard.known), i < 2); /* the first epoch ended in the second call */
         assert_false(exists(folder, "metrics.json"));
     }
     ears heard = {0};
@@ -623,6 +658,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plateau_halves_after_the_sixth),
         cmocka_unit_test(small_gains),
+        cmocka_unit_test(ties_keep_the_earlier_epoch),
         cmocka_unit_test(patience_ends),
         cmocka_unit_test(run_directory), /* makes what the others compare with */
         cmocka_unit_test(killed_runs_go_on),

@@ -48,8 +48,10 @@ static void test_session_errors(void **state)
     assert_non_null(strstr(err.text, "no module for cuda"));
     unsetenv("SEALGRAPH_MODULE_PATH");
     o.backend = "tpu";
-    assert_int_equal(sg_session_new(&s, single, &o, &err), SG_E_DEVICE);
-    assert_non_null(strstr(err.text, "unknown backend 'tpu' (there are cpu, reference and cuda)"));
+    assert_int_equal(sg_session_new(&s, single, &o, &err), SG_E_ARGUMENT);
+    assert_non_null(strstr(err.text, "unknown backend 'tpu' (there are cpu, reference, cuda and cuda:N)"));
+    o.backend = "cpu:1";
+    assert_int_equal(sg_session_new(&s, single, &o, &err), SG_E_ARGUMENT);
     o.backend = "reference";
     assert_int_equal(sg_session_new(&s, single, &o, &err), SG_E_ARGUMENT);
     assert_non_null(strstr(err.text, "f64"));
