@@ -9,6 +9,8 @@
  * where L is convex in z. One tangent forward (J v), one product with L_zz, one sweep back (J'). */
 #include "autodiff/autodiff.h"
 
+#include <math.h>
+
 #include "autodiff/arguments_internal.h"
 #include "autodiff/partial_internal.h"
 #include "ops/ops.h"
@@ -150,7 +152,7 @@ void sg_mixed_hvp_difference(sg_value loss, const sg_value *theta, const sg_valu
               sg_arguments_take(&outer, &graph, "sg_mixed_hvp_difference", "phi", phi, NULL, NULL, n_phi);
     int64_t n = (int64_t)n_theta + n_phi;
     sg_value *work = ok ? new_values(graph, 3 * n + n_theta + 2 * (int64_t)n_phi, "sg_mixed_hvp_difference") : NULL;
-    if (work && !(step > 0))
+    if (work && !(step > 0 && isfinite(step)))
         sg_graph_fail(graph, SG_E_ARGUMENT, loss, "differences need a positive step, not %g", step);
     else if (work) {
         pair p = {.n_theta = n_theta, .n_phi = n_phi};

@@ -222,8 +222,11 @@ sg_status sg_solve_check(const sg_solve_options *o, sg_error *err)
         return sg_fail(err, SG_E_ARGUMENT, "a Neumann series needs a positive scale, not %g", o->scale);
     if (o->steps < 0)
         return sg_fail(err, SG_E_ARGUMENT, "a solver cannot take %d steps", (int)o->steps);
-    if (!(o->damping >= 0) || !(o->tolerance >= 0) || !(o->difference_step >= 0))
-        return sg_fail(err, SG_E_ARGUMENT, "damping, tolerance and difference step of a solver cannot be negative");
+    const double from_0[] = {o->damping, o->tolerance, o->difference_step};
+    for (int k = 0; k < 3; k++)
+        if (!(from_0[k] >= 0 && isfinite(from_0[k])))
+            return sg_fail(err, SG_E_ARGUMENT,
+                           "damping, tolerance and difference step of a solver must be in [0, inf), not %g", from_0[k]);
     return SG_OK;
 }
 

@@ -248,8 +248,8 @@ sg_status sg_lanczos(const sg_linear_map *map, const sg_lanczos_options *options
     SG_TRY(require_square(map, "sg_lanczos", err));
     *result = (sg_lanczos_result){.reason = SG_SOLVE_STEPS};
     int64_t n = map->n_in, steps = options->steps > 0 ? options->steps : 64;
-    if (options->steps < 0 || !(options->tolerance >= 0))
-        return sg_fail(err, SG_E_ARGUMENT, "sg_lanczos: steps and tolerance cannot be negative");
+    if (options->steps < 0 || !(options->tolerance >= 0 && isfinite(options->tolerance)))
+        return sg_fail(err, SG_E_ARGUMENT, "sg_lanczos: steps and tolerance must be in [0, inf)");
     steps = steps < n ? steps : n;
     int64_t rows, total;
     if (!sg_mul_ok(steps, n, &rows) || !sg_mul_ok(rows + n + 5 * steps, 1, &total))

@@ -2,6 +2,7 @@
 #include "graph/graph_internal.h"
 #include "graph/random_internal.h"
 
+#include <math.h>
 #include <string.h>
 
 bool sgi_attr_equal(const sg_attr *a, const sg_attr *b)
@@ -201,6 +202,16 @@ static void append_shapes(sg_graph *g, sg_error *err, const int32_t *in, int32_t
     }
 }
 
+/* A scale, rate or eps that is no number would make everything after it none, far from where the mistake is. */
+static sg_status check_reals(const sg_infer_args *args)
+{
+    for (int32_t i = 0; i < args->op->n_attrs && !(args->op->flags & SG_OP_ANY_REAL); i++)
+        if (args->attr[i].kind == SG_ATTR_REAL && !isfinite(args->attr[i].f))
+            return sg_infer_fail(args, SG_E_ARGUMENT, "%s = %g is not finite", args->op->attrs[i].name,
+                                 args->attr[i].f);
+    return SG_OK;
+}
+
 sg_status sgi_infer(sg_graph *g, const sg_op *op, const sg_attr *attr, const int32_t *in, int32_t n_in, int32_t *n_out,
                     sg_shape *shape, sg_dtype *dtype, sg_error *err)
 {
@@ -212,6 +223,8 @@ sg_status sgi_infer(sg_graph *g, const sg_op *op, const sg_attr *attr, const int
         in_shape[k] = g->values[in[k]]->shape;
         in_dtype[k] = g->values[in[k]]->dtype;
     }
+    if (status == SG_OK)
+        status = check_reals(&args);
     if (status == SG_OK)
         status = op->infer(&args);
     if (status == SG_OK && args.n_out < 1) /* a derivative with respect to nothing: its value would have no place */

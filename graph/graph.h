@@ -488,9 +488,10 @@ enum {
     SG_OP_STOP = 1 << 6,        /* derivatives stop here by contract (stop_gradient, repeat) */
     /* How an operator runs in mixed precision; derivative composites do as their parent. Elementwise ones follow, unless
      * they say otherwise. */
-    SG_OP_LOW = 1 << 7,     /* f32 operands are rounded to bf16, and so are the results; sums are in f32 */
-    SG_OP_FOLLOWS = 1 << 8, /* in bf16 where an operand is, and in f32 where all readers want that */
-    SG_OP_FULL = 1 << 9     /* in f32 */
+    SG_OP_LOW = 1 << 7,      /* f32 operands are rounded to bf16, and so are the results; sums are in f32 */
+    SG_OP_FOLLOWS = 1 << 8,  /* in bf16 where an operand is, and in f32 where all readers want that */
+    SG_OP_FULL = 1 << 9,     /* in f32 */
+    SG_OP_ANY_REAL = 1 << 10 /* its real attributes may be infinite or NaN; those of others are refused */
 };
 
 #define SG_VARIADIC (-1)

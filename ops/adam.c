@@ -26,11 +26,9 @@ static sg_status adam_infer(const sg_infer_args *args)
         SG_TRY(sg_require_same_shape(args, P, k));
     SG_TRY(sg_require_scalar(args, LR));
     SG_TRY(sg_require_scalar(args, T));
-    for (int32_t k = BETA1; k <= BETA2; k++)
-        if (!(args->attr[k].f >= 0 && args->attr[k].f < 1))
-            return sg_infer_fail(args, SG_E_ARGUMENT, "%s = %g is outside [0, 1)", adam_attrs[k].name, args->attr[k].f);
-    if (!(args->attr[EPS].f >= 0))
-        return sg_infer_fail(args, SG_E_ARGUMENT, "eps = %g is negative", args->attr[EPS].f);
+    SG_TRY(sg_require_fraction(args, BETA1));
+    SG_TRY(sg_require_fraction(args, BETA2));
+    SG_TRY(sg_require_not_negative(args, EPS));
     for (int32_t k = 0; k < 3; k++) {
         args->out_shape[k] = args->in_shape[P];
         args->out_dtype[k] = args->in_dtype[P];
@@ -151,7 +149,13 @@ sg_adam_state sg_adam(sg_adam_state now, sg_value g, sg_value lr, sg_value t, do
 sg_amsgrad_state sg_amsgrad(sg_amsgrad_state now, sg_value g, sg_value lr, sg_value t, double beta1, double beta2,
                             double eps, double weight_decay, bool decoupled)
 {
+    static const char name[] = "amsgrad";
     settings s = {beta1, beta2, eps, weight_decay, decoupled};
+    if (!sg_require_setting(now.p, beta1 >= 0 && beta1 < 1, name, "beta1", beta1, "in [0, 1)") ||
+        !sg_require_setting(now.p, beta2 >= 0 && beta2 < 1, name, "beta2", beta2, "in [0, 1)") ||
+        !sg_require_setting(now.p, isfinite(eps) && eps >= 0, name, "eps", eps, "in [0, inf)") ||
+        !sg_require_setting(now.p, isfinite(weight_decay), name, "weight_decay", weight_decay, "finite"))
+        return (sg_amsgrad_state){SG_NONE, SG_NONE, SG_NONE, SG_NONE};
     sg_amsgrad_state next = {.m = now.m, .v = now.v};
     move_moments(&s, now.p, g, &next.m, &next.v);
     next.v_max = sg_maximum(now.v_max, next.v);

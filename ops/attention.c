@@ -98,10 +98,8 @@ static sg_status check_spread(const sg_infer_args *args, int32_t input, const ch
 
 static sg_status check_dropout(const sg_infer_args *args, int32_t key)
 {
-    double rate = args->attr[SG_ATTENTION_DROPOUT].f;
-    if (!(rate >= 0 && rate < 1))
-        return sg_infer_fail(args, SG_E_ARGUMENT, "dropout rate %g is outside [0, 1)", rate);
-    if ((rate > 0) != (key >= 0))
+    SG_TRY(sg_require_fraction(args, SG_ATTENTION_DROPOUT));
+    if ((args->attr[SG_ATTENTION_DROPOUT].f > 0) != (key >= 0))
         return sg_infer_fail(args, SG_E_ARGUMENT, "a dropout rate and the key of a draw come together");
     if (key >= 0 && (args->in_shape[key].rank != 1 || args->in_shape[key].dim[0] != 4))
         return sg_infer_fail(args, SG_E_SHAPE, "the key of a draw must be [4]");
@@ -252,8 +250,9 @@ static void eval_row(const sg_eval_args *args, const sg_attention_extras *extras
     args->out[SG_ATTENTION_LSE].data[index] = lse;
     for (int64_t c = 0; c < width; c++)
         out[c] = 0;
-    for (int64_t j = 0; j < keys && lse != -INFINITY; j++) {
-        double p = exp(score(args, extras, scores, at, j) - lse) * drop_factor(args, extras->key, index * keys + j);
+    for (int64_t j = 0; j < keys; j++) {
+        double p = lse == -INFINITY ? 0 : exp(score(args, extras, scores, at, j) - lse);
+        p *= drop_factor(args, extras->key, index * keys + j);
         for (int64_t c = 0; c < width; c++)
             out[c] += p * element(&args->in[SG_ATTENTION_V], args->attr, at.b, at.h, j, c);
     }

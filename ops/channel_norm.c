@@ -46,6 +46,7 @@ static sg_status require_channels(const sg_infer_args *args)
 {
     char text[SG_SHAPE_TEXT];
     SG_TRY(sg_require_real(args, 0));
+    SG_TRY(sg_require_not_negative(args, args->op->n_attrs - 1)); /* eps, the last one of each */
     const sg_shape *x = &args->in_shape[0];
     if (x->rank < 2)
         return sg_infer_fail(args, SG_E_SHAPE, "x must be [N, C, ...], it is %s",
@@ -207,6 +208,8 @@ sg_batch_norm_result sg_batch_norm(sg_value x, sg_value gamma, sg_value beta, sg
                                    sg_value running_variance, double momentum, double eps)
 {
     int32_t axes[SG_MAX_RANK];
+    if (!sg_require_setting(x, momentum >= 0 && momentum <= 1, "batch_norm", "momentum", momentum, "in [0, 1]"))
+        return (sg_batch_norm_result){SG_NONE, SG_NONE, SG_NONE};
     sg_value y = sg_build_op(&sg_op_batch_norm, (sg_value[]){x, gamma, beta}, 3, (sg_attr[]){sg_attr_real(eps)});
     if (sg_is_none(y))
         return (sg_batch_norm_result){SG_NONE, SG_NONE, SG_NONE};

@@ -12,6 +12,8 @@ static sg_value norm_of(sg_value squares)
 sg_value sg_clip_factor(const sg_value *g, int32_t n, double limit, sg_value *norm)
 {
     sg_value squares = SG_NONE;
+    if (n > 0 && !sg_require_setting(g[0], limit >= 0, "clip_factor", "limit", limit, "in [0, inf]"))
+        return SG_NONE;
     for (int32_t k = 0; k < n; k++) {
         sg_value sum = sg_sum_all(sg_square(g[k]));
         squares = k == 0 ? sum : sg_add(squares, sum);

@@ -48,9 +48,20 @@ static sg_status infer(const sg_infer_args *a)
 
 /* -------------------------------------------------------------------------------------------------- decomposition */
 
-static sg_value forward_step(sg_value alpha, sg_value e, sg_value transitions)
+/* Rows that are over see zeros, so that no NaN of the others' numbers meets their zero cotangent. */
+static sg_value of_rows(sg_value x, sg_value inside)
 {
-    return sg_add(sg_logsumexp(sg_add(sg_expand_dims(alpha, 2), transitions), 1, false), e);
+    return sg_is_none(inside) ? x : sg_where(inside, x, sg_number(x, 0));
+}
+
+/* `inside` [batch, 1] or SG_NONE: rows that have this step. */
+static sg_value forward_step(sg_value alpha, sg_value e, sg_value transitions, sg_value inside)
+{
+    sg_value pairs = sg_add(sg_expand_dims(alpha, 2), transitions);
+    if (!sg_is_none(inside))
+        pairs = of_rows(pairs, sg_expand_dims(inside, 2));
+    sg_value next = sg_add(sg_logsumexp(pairs, 1, false), e);
+    return sg_is_none(inside) ? next : sg_where(inside, next, alpha);
 }
 
 static void decompose(const sg_decompose_args *a)
@@ -65,10 +76,8 @@ static void decompose(const sg_decompose_args *a)
     if (a->node->n_in > SG_CRF_LENGTHS)
         mask = sg_length_mask(a->in[SG_CRF_LENGTHS], steps);
     for (int64_t t = 0; t < steps; t++) {
-        sg_value here = sg_step_at(e, t), before = alpha;
-        alpha = t ? forward_step(alpha, here, a->in[SG_CRF_TRANSITIONS]) : sg_add(here, a->in[SG_CRF_START]);
-        if (t && !sg_is_none(mask))
-            alpha = sg_where(sg_slice_places(mask, 1, t, t + 1), alpha, before);
+        sg_value here = sg_step_at(e, t), inside = sg_is_none(mask) ? mask : sg_slice_places(mask, 1, t, t + 1);
+        alpha = t ? forward_step(alpha, here, a->in[SG_CRF_TRANSITIONS], inside) : sg_add(here, a->in[SG_CRF_START]);
         all[t] = alpha;
     }
     a->out[SG_CRF_ALPHA] = sg_stack_steps(all, steps, e, tags);
@@ -77,7 +86,8 @@ static void decompose(const sg_decompose_args *a)
         a->out[SG_CRF_LOG_Z] = sg_zeros_like(sg_sum_axes(e, SG_AXES(1, 2), false));
         return;
     }
-    sg_value log_z = sg_logsumexp(sg_add(alpha, end), 1, false);
+    sg_value inside = sg_is_none(mask) ? mask : sg_slice_places(mask, 1, 0, 1);
+    sg_value log_z = sg_logsumexp(of_rows(sg_add(alpha, end), inside), 1, false);
     if (!sg_is_none(mask))
         log_z = sg_where(sg_step_at(mask, 0), log_z, sg_number(log_z, 0));
     a->out[SG_CRF_LOG_Z] = log_z;

@@ -25,6 +25,27 @@ sg_status sg_require_same_dtype(const sg_infer_args *args, int32_t a, int32_t b)
                          sg_dtype_name(args->in_dtype[a]), sg_dtype_name(args->in_dtype[b]));
 }
 
+sg_status sg_require_fraction(const sg_infer_args *args, int32_t attr)
+{
+    double x = args->attr[attr].f;
+    return x >= 0 && x < 1
+               ? SG_OK
+               : sg_infer_fail(args, SG_E_ARGUMENT, "%s = %g is outside [0, 1)", args->op->attrs[attr].name, x);
+}
+
+sg_status sg_require_not_negative(const sg_infer_args *args, int32_t attr)
+{
+    double x = args->attr[attr].f;
+    return x >= 0 ? SG_OK : sg_infer_fail(args, SG_E_ARGUMENT, "%s = %g is negative", args->op->attrs[attr].name, x);
+}
+
+bool sg_require_setting(sg_value at, bool good, const char *builder, const char *name, double value, const char *must)
+{
+    if (!good && !sg_is_none(at))
+        sg_graph_fail(at.graph, SG_E_ARGUMENT, at, "%s: %s = %g must be %s", builder, name, value, must);
+    return good;
+}
+
 static sg_status refuse_shapes(const sg_infer_args *args, int32_t a, int32_t b, const char *why)
 {
     char left[SG_SHAPE_TEXT], right[SG_SHAPE_TEXT];

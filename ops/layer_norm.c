@@ -46,6 +46,7 @@ static sg_status require_affine(const sg_infer_args *args, int32_t input, const 
 static sg_status infer(const sg_infer_args *args)
 {
     SG_TRY(sg_require_real(args, 0));
+    SG_TRY(sg_require_not_negative(args, EPS));
     const sg_shape *x = &args->in_shape[0];
     int64_t n = args->attr[AXES].i;
     if (n < 1 || n > x->rank)

@@ -38,7 +38,12 @@ sg_status sg_require_real(const sg_infer_args *args, int32_t input);
 sg_status sg_require_dtype(const sg_infer_args *args, int32_t input, sg_dtype dtype);
 sg_status sg_require_same_dtype(const sg_infer_args *args, int32_t a, int32_t b);
 sg_status sg_require_same_shape(const sg_infer_args *args, int32_t a, int32_t b);
-sg_status sg_require_scalar(const sg_infer_args *args, int32_t input);   /* rank 0 */
+sg_status sg_require_scalar(const sg_infer_args *args, int32_t input); /* rank 0 */
+/* A real attribute, which is finite: in [0, 1); from 0 on. */
+sg_status sg_require_fraction(const sg_infer_args *args, int32_t attr);
+sg_status sg_require_not_negative(const sg_infer_args *args, int32_t attr);
+/* For a builder that makes no operator of its own: if a setting is not `good`, the graph of `at` fails, telling what it must be. */
+bool sg_require_setting(sg_value at, bool good, const char *builder, const char *name, double value, const char *must);
 sg_status sg_broadcast_inputs(const sg_infer_args *args, sg_shape *out); /* of all inputs */
 /* Normalise an axis that may count from the end; refuses axes outside [-rank, rank). */
 sg_status sg_require_axis(const sg_infer_args *args, int32_t rank, int64_t axis, int32_t *out);

@@ -32,6 +32,7 @@ static void decompose(const sg_decompose_args *args)
 static sg_status infer(const sg_infer_args *args)
 {
     SG_TRY(sg_require_real(args, 0));
+    SG_TRY(sg_require_not_negative(args, EPS));
     if (args->in_dtype[1] != sg_dtype_statistic(args->in_dtype[0]))
         SG_TRY(sg_require_same_dtype(args, 0, 1));
     const sg_shape *x = &args->in_shape[0], *gamma = &args->in_shape[1];

@@ -2,9 +2,14 @@
  * 2013). Elementwise: the runtime fuses it into one pass, and derivatives pass through it. */
 #include "ops/ops_internal.h"
 
+#include <math.h>
+
 /* g <- g + decay p;  u <- momentum u + g;  p <- p - lr (u, or with Nesterov g + momentum u). */
 sg_sgd_state sg_sgd(sg_sgd_state now, sg_value g, sg_value lr, double momentum, double weight_decay, bool nesterov)
 {
+    if (!sg_require_setting(now.p, isfinite(momentum) && momentum >= 0, "sgd", "momentum", momentum, "in [0, inf)") ||
+        !sg_require_setting(now.p, isfinite(weight_decay), "sgd", "weight_decay", weight_decay, "finite"))
+        return (sg_sgd_state){SG_NONE, SG_NONE};
     if (weight_decay != 0)
         g = sg_add(g, sg_mul_scalar(now.p, weight_decay));
     sg_value u = momentum != 0 ? sg_add(sg_mul_scalar(now.u, momentum), g) : g;

@@ -73,6 +73,7 @@ static void run_range(void *arg, int64_t begin, int64_t end, int32_t thread)
     sg_scratch s = {j->scratch + (size_t)thread * j->each, 0};
     operands o = carve(a, &s);
     int64_t tiles = sg_attention_tiles(a), packed = -1;
+    bool whole = false;
     unsigned mode = sg_cpu_flush_subnormals();
     for (int64_t n = begin; n < end; n++) {
         sg_attention_tile t = sg_attention_tile_at(a, n / tiles, n % tiles);
@@ -80,7 +81,10 @@ static void run_range(void *arg, int64_t begin, int64_t end, int32_t thread)
             sg_attention_pack_columns(&j->run, &t, j->run.in[SG_ATTENTION_K], &a->k, a->depth, a->scale, o.kt);
             sg_attention_pack_rows(&t, j->run.in[SG_ATTENTION_V], &a->v, 0, a->keys, a->width, o.v);
             packed = n / tiles;
+            whole = a->causal && !sg_attention_finite(&t, j->run.in[SG_ATTENTION_V], &a->v, a->keys, a->width);
         }
+        if (whole)
+            sg_attention_take_all(a, &t);
         run_tile(j, &t, &o);
     }
     sg_cpu_restore_subnormals(mode);

@@ -18,6 +18,7 @@
 #include "runtime/cpu/attention_internal.h"
 #include "runtime/cpu/cpu_kernels.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "ops/derivative_internal.h"
@@ -97,6 +98,33 @@ static const float *row_numbers(const job *j, const sg_attention_tile *t, int32_
 }
 
 static float number_at(const float *x, int64_t i) { return x ? x[i] : 0; }
+
+/* Are the head's operands finite, as far as a key that is not attended to would tell otherwise? */
+static bool head_is_finite(const job *j, const sg_attention_tile *t)
+{
+    const sg_attention_problem *a = &j->d->a;
+    const places *p = &j->d->p;
+    const struct {
+        const float *x;
+        const sg_attention_layout *l;
+        int64_t rows, width;
+    } parts[] = {{j->run.in[SG_ATTENTION_Q], &a->q, a->queries, a->depth},
+                 {j->run.in[SG_ATTENTION_K], &a->k, a->keys, a->depth},
+                 {j->run.in[SG_ATTENTION_V], &a->v, a->keys, a->width},
+                 {input(j, p->tq), &a->q, a->queries, a->depth},
+                 {input(j, p->tk), &a->k, a->keys, a->depth},
+                 {input(j, p->tv), &a->v, a->keys, a->width},
+                 {input(j, p->g), &a->out, a->queries, a->width},
+                 {input(j, p->tg), &a->out, a->queries, a->width}};
+    for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+        if (parts[k].x && !sg_attention_finite(t, parts[k].x, parts[k].l, parts[k].rows, parts[k].width))
+            return false;
+    const float *lse = row_numbers(j, &(sg_attention_tile){.b = t->b, .h = t->h}, p->lse);
+    for (int64_t i = 0; lse && i < a->queries; i++) /* of a bias that is not finite */
+        if (!(lse[i] < INFINITY))
+            return false;
+    return true;
+}
 
 static void pack_head(const job *j, const sg_attention_tile *t, const operands *o)
 {
@@ -197,8 +225,9 @@ static void vjp_tile(const job *j, const sg_attention_tile *t, const operands *o
     else
         clear(j, t, o->dp);
     for (int64_t i = 0; i < t->rows; i++)
-        j->run.k->softmax_vjp(t->keys_pad, sg_attention_drop(&j->run, t, i, o->drop), a->scale, number_at(g_lse, i),
-                              o->p + i * a->row, o->dp + i * a->row);
+        if (!isfinite(j->run.k->softmax_vjp(t->keys_pad, sg_attention_drop(&j->run, t, i, o->drop), a->scale,
+                                            number_at(g_lse, i), o->p + i * a->row, o->dp + i * a->row)))
+            sg_attention_leave_zero(&j->run, t, i, o->dp + i * a->row);
     if (o->dq) {
         times_rows(j, t, o->dp, o->k, a->depth_pad, o->dq, false);
         leave_queries(j, t, o);
@@ -217,8 +246,13 @@ static void vjp_jvp_rows(const job *j, const sg_attention_tile *t, const operand
     const float *g_lse = row_numbers(j, t, j->d->p.g_lse), *tg_lse = row_numbers(j, t, j->d->p.tg_lse);
     for (int64_t i = 0; i < t->rows; i++) {
         int64_t at = i * a->row;
-        j->run.k->softmax_vjp_jvp(t->keys_pad, sg_attention_drop(&j->run, t, i, o->drop), a->scale, number_at(g_lse, i),
-                                  number_at(tg_lse, i), o->p + at, o->t + at, o->dp + at, o->dt + at);
+        float seen = j->run.k->softmax_vjp_jvp(t->keys_pad, sg_attention_drop(&j->run, t, i, o->drop), a->scale,
+                                               number_at(g_lse, i), number_at(tg_lse, i), o->p + at, o->t + at,
+                                               o->dp + at, o->dt + at);
+        if (isfinite(seen))
+            continue;
+        sg_attention_leave_zero(&j->run, t, i, o->dp + at);
+        sg_attention_leave_zero(&j->run, t, i, o->dt + at);
     }
 }
 
@@ -288,12 +322,15 @@ static void run_heads(const job *j, int64_t begin, int64_t end, const operands *
     for (int64_t head = begin; head < end; head++) {
         sg_attention_tile t = sg_attention_tile_at(a, head, 0);
         pack_head(j, &t, o);
+        bool whole = a->causal && !head_is_finite(j, &t);
         if (o->dk)
             memset(o->dk, 0, (size_t)(a->keys * a->depth_pad) * sizeof(float));
         if (o->dv)
             memset(o->dv, 0, (size_t)(a->keys * a->width_pad) * sizeof(float));
         for (int64_t tile = 0; tile < sg_attention_tiles(a); tile++) {
             t = sg_attention_tile_at(a, head, tile);
+            if (whole)
+                sg_attention_take_all(a, &t);
             (forward ? vjp_jvp_tile : vjp_tile)(j, &t, o);
         }
         if (o->dk)
@@ -333,11 +370,16 @@ static void run_jvp(void *arg, int64_t begin, int64_t end, int32_t thread)
     unsigned mode = sg_cpu_flush_subnormals();
     operands o = thread_operands(j, thread, true);
     int64_t tiles = sg_attention_tiles(&j->d->a), packed = -1;
+    bool whole = false;
     for (int64_t n = begin; n < end; n++) {
         sg_attention_tile t = sg_attention_tile_at(&j->d->a, n / tiles, n % tiles);
-        if (packed != n / tiles)
+        if (packed != n / tiles) {
             pack_head(j, &t, &o);
+            whole = j->d->a.causal && !head_is_finite(j, &t);
+        }
         packed = n / tiles;
+        if (whole)
+            sg_attention_take_all(&j->d->a, &t);
         jvp_tile(j, &t, &o);
     }
     sg_cpu_restore_subnormals(mode);

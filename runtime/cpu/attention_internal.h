@@ -50,6 +50,13 @@ typedef struct sg_attention_tile {
 sg_attention_tile sg_attention_tile_at(const sg_attention_problem *a, int64_t head, int64_t tile);
 static inline int64_t sg_attention_tiles(const sg_attention_problem *a) { return (a->queries + a->tile - 1) / a->tile; }
 
+/* A causal tile leaves out the keys behind it. In a product these are zeros times numbers, which is nothing unless a number is not
+ * finite; then the tile takes them all, so that a NaN goes where it goes without tiles. */
+void sg_attention_take_all(const sg_attention_problem *a, sg_attention_tile *t);
+/* Are all rows of x in the tile's head finite? */
+bool sg_attention_finite(const sg_attention_tile *t, const void *x, const sg_attention_layout *l, int64_t count,
+                         int64_t width);
+
 static inline const float *sg_attention_rows(const void *x, const sg_attention_layout *l, const sg_attention_tile *t,
                                              int64_t row)
 {
@@ -87,6 +94,9 @@ void sg_attention_scores(const sg_attention_run *run, const sg_attention_tile *t
 /* Scores become probabilities, given the logsumexp of each row. A row that attends to nothing becomes zeros. */
 void sg_attention_probabilities(const sg_attention_run *run, const sg_attention_tile *t, const float *lse,
                                 float *scores);
+/* Zeros where row i of the tile does not attend, and in the padding: what reaches a score that was replaced by -inf is an exact zero,
+ * not zero times its cotangent. */
+void sg_attention_leave_zero(const sg_attention_run *run, const sg_attention_tile *t, int64_t i, float *row);
 /* Tangents of the scores from those of q, k (as tkt, scaled and transposed like kt) and the bias; NULL: not moving. */
 void sg_attention_score_tangents(const sg_attention_run *run, const sg_attention_tile *t, const float *kt,
                                  const float *tq, const float *tkt, const float *tbias, float *tangents);

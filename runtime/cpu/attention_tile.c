@@ -159,6 +159,45 @@ void sg_attention_scores(const sg_attention_run *run, const sg_attention_tile *t
     }
 }
 
+static bool is_finite_row(const float *x, int64_t n)
+{
+    uint32_t largest = 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, x + i, sizeof bits);
+        bits &= 0x7fffffff;
+        largest = bits > largest ? bits : largest;
+    }
+    return largest < 0x7f800000;
+}
+
+bool sg_attention_finite(const sg_attention_tile *t, const void *x, const sg_attention_layout *l, int64_t count,
+                         int64_t width)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (!is_finite_row(sg_attention_rows(x, l, t, i), width))
+            return false;
+    return true;
+}
+
+void sg_attention_take_all(const sg_attention_problem *a, sg_attention_tile *t)
+{
+    t->keys = a->keys;
+    t->keys_pad = sg_tile_pad(t->keys);
+}
+
+void sg_attention_leave_zero(const sg_attention_run *run, const sg_attention_tile *t, int64_t i, float *row)
+{
+    const sg_attention_problem *a = run->a;
+    int64_t last = a->causal && t->first + i + 1 < t->keys ? t->first + i + 1 : t->keys;
+    if (a->mask.input >= 0) {
+        const uint8_t *keep = (const uint8_t *)run->in[a->mask.input] + spread_row(&a->mask, t, i);
+        for (int64_t j = 0; j < last; j++)
+            row[j] = keep[j * a->mask.step[3]] ? row[j] : 0;
+    }
+    memset(row + last, 0, (size_t)(t->keys_pad - last) * sizeof(float));
+}
+
 /* The rounding of a large logsumexp is an error that all elements of the row share: dividing by their sum, which is 1 but
  * for it, takes it away. */
 void sg_attention_probabilities(const sg_attention_run *run, const sg_attention_tile *t, const float *lse,
@@ -171,7 +210,8 @@ void sg_attention_probabilities(const sg_attention_run *run, const sg_attention_
             continue;
         }
         float sum = run->k->exp_sum(t->keys_pad, lse[i], row);
-        run->k->scale(t->keys_pad, 1 / sum, row, row);
+        if (isfinite(lse[i])) /* else a score is not, and says so itself */
+            run->k->scale(t->keys_pad, 1 / sum, row, row);
     }
 }
 
@@ -190,6 +230,8 @@ void sg_attention_score_tangents(const sg_attention_run *run, const sg_attention
             memset(tangents + i * a->row, 0, (size_t)t->keys_pad * sizeof(float));
     if (tbias)
         add_spread(run, &a->bias, t, tbias, tangents);
+    for (int64_t i = 0; i < t->rows; i++)
+        sg_attention_leave_zero(run, t, i, tangents + i * a->row);
 }
 
 const float *sg_attention_drop(const sg_attention_run *run, const sg_attention_tile *t, int64_t i, float *row)

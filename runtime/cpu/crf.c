@@ -90,17 +90,18 @@ static row row_at(const job *j, int64_t b, int32_t thread)
     return r;
 }
 
-/* out = softmax of x + y; zeros if all are -inf. */
+/* out = softmax of x + y; zeros if all are -inf. If the largest is inf, finite elements have no part in it, and it is NaN itself. */
 static void softmax_of_sum(const job *j, const float *x, const float *y, float *out)
 {
     int64_t n = j->c->tags;
     for (int64_t i = 0; i < n; i++)
         out[i] = x[i] + y[i];
     float top = j->rows->max(n, out);
+    float sum = top == -INFINITY ? 0 : j->rows->exp_sum(n, out, top, out);
     if (top == -INFINITY)
         memset(out, 0, (size_t)n * sizeof *out);
-    else
-        j->rows->scale(n, 1 / j->rows->exp_sum(n, out, top, out), out);
+    else if (isfinite(top))
+        j->rows->scale(n, 1 / sum, out);
 }
 
 /* ------------------------------------------------------------------------------------------------- log partition */
@@ -409,11 +410,14 @@ static float total(const job *j, int64_t i)
     return sum;
 }
 
-/* The sum over all pairs of steps for a transition. */
+/* The sum over all pairs of steps for a transition. A column of W that is not finite was never used. */
 static float total_transition(const job *j, int64_t from, int64_t to)
 {
     int64_t n = j->c->tags, weights = n * n, at = from * j->c->pad + to;
-    float sum = total(j, to * n + from) + total(j, weights + at) * j->weights[at];
+    float sum = total(j, to * n + from);
+    if (isnan(j->top[to]) || j->top[to] == INFINITY)
+        return sum;
+    sum += total(j, weights + at) * j->weights[at];
     return j->moved ? sum + total(j, weights + n * j->c->pad + at) * j->moved[at] : sum;
 }
 

@@ -382,7 +382,7 @@ static float weighted_sum(int64_t n, const float *m, const float *p, const float
     return fold(sum);
 }
 
-static void softmax_vjp(int64_t n, const float *m, float scale, float shift, float *p, float *dp)
+static float softmax_vjp(int64_t n, const float *m, float scale, float shift, float *p, float *dp)
 {
     const float centre = weighted_sum(n, m, p, dp) - shift;
     EACH_VECTOR(n)
@@ -391,6 +391,7 @@ static void softmax_vjp(int64_t n, const float *m, float scale, float shift, flo
         store(AT(dp), w * scale * (g - centre));
         store(AT(p), dropped(m, j + b * WIDTH, w));
     }
+    return centre;
 }
 
 /* tp = p (t - mean), mean = sum p t. */
@@ -407,8 +408,8 @@ static float softmax_jvp(int64_t n, const float *m, float *p, float *t)
 }
 
 /* tangent of ds = tp (M dp - D + shift) + p (M dt - tD + shift_t),  tD = sum (tp M dp + p M dt). */
-static void softmax_vjp_jvp(int64_t n, const float *m, float scale, float shift, float shift_t, float *p, float *t,
-                            float *dp, float *dt)
+static float softmax_vjp_jvp(int64_t n, const float *m, float scale, float shift, float shift_t, float *p, float *t,
+                             float *dp, float *dt)
 {
     const float mean = weighted_sum(n, NULL, p, t), centre = weighted_sum(n, m, p, dp);
     vec sum[BANKS] = {{0}};
@@ -433,6 +434,7 @@ static void softmax_vjp_jvp(int64_t n, const float *m, float scale, float shift,
         store(AT(t), dropped(m, at, tp));
         store(AT(p), dropped(m, at, w));
     }
+    return mean + tangent + base;
 }
 
 const sg_tile_kernels TABLE = {gemm,    thin_gemm, turn,     transpose, mask,        add,         max,

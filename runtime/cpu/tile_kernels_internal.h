@@ -42,13 +42,15 @@ typedef struct sg_tile_kernels {
     void (*scale)(int64_t n, float factor, const float *x, float *out);
 
     /* Rows of the derivatives of p = softmax(s), o = (p o m) v; m is NULL without dropout. See attention_derivative.c.
-     * p becomes p o m, dp becomes the cotangent of s times scale; `shift` is added to each element before p multiplies it. */
-    void (*softmax_vjp)(int64_t n, const float *m, float scale, float shift, float *p, float *dp);
+     * p becomes p o m, dp becomes the cotangent of s times scale; `shift` is added to each element before p multiplies it. Returns
+     * what is not finite if a result of the row is not. */
+    float (*softmax_vjp)(int64_t n, const float *m, float scale, float shift, float *p, float *dp);
     /* t, the tangent of s, becomes that of p o m, and p becomes p o m. Returns the tangent of the row's logsumexp. */
     float (*softmax_jvp)(int64_t n, const float *m, float *p, float *t);
-    /* The tangents of softmax_vjp's results: t, of s, becomes that of p o m; dt, of dp, that of the cotangent of s. */
-    void (*softmax_vjp_jvp)(int64_t n, const float *m, float scale, float shift, float shift_t, float *p, float *t,
-                            float *dp, float *dt);
+    /* The tangents of softmax_vjp's results: t, of s, becomes that of p o m; dt, of dp, that of the cotangent of s. Returns
+     * the same. */
+    float (*softmax_vjp_jvp)(int64_t n, const float *m, float scale, float shift, float shift_t, float *p, float *t,
+                             float *dp, float *dt);
 } sg_tile_kernels;
 
 const sg_tile_kernels *sg_tile_kernels_best(void);
