@@ -30,9 +30,9 @@ unsigned sg_common_flag_group(const sg_flag *flag)
         const char *name;
         unsigned group;
     } groups[] = {
-        {"config", SG_TAKES_CONFIG}, {"set", SG_TAKES_CONFIG},      {"output", SG_TAKES_OUTPUT},
-        {"force", SG_TAKES_OUTPUT},  {"resume", SG_TAKES_RUN},      {"progress", SG_TAKES_RUN},
-        {"dry-run", SG_TAKES_RUN},   {"require", SG_TAKES_REQUIRE},
+        {"config", SG_TAKES_FILE},  {"set", SG_TAKES_SETTINGS},    {"output", SG_TAKES_OUTPUT},
+        {"force", SG_TAKES_OUTPUT}, {"resume", SG_TAKES_RUN},      {"progress", SG_TAKES_RUN},
+        {"dry-run", SG_TAKES_RUN},  {"require", SG_TAKES_REQUIRE},
     };
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
         if (strcmp(groups[i].name, flag->name) == 0)
@@ -44,6 +44,35 @@ bool sg_verb_takes(const sg_verb *verb, const sg_flag *common)
 {
     unsigned group = sg_common_flag_group(common);
     return group == 0 || (verb->takes & group);
+}
+
+/* Is the key, or its section as "section.*", in the list? */
+static bool lists_key(const char *reads, const char *key)
+{
+    char word[80];
+    const char *dot = strchr(key, '.');
+    snprintf(word, sizeof word, "|%s|", key);
+    if (!reads || strstr(reads, word))
+        return true;
+    snprintf(word, sizeof word, "|%.*s.*|", dot ? (int)(dot - key) : 0, key);
+    return dot && strstr(reads, word);
+}
+
+bool sg_verb_reads(const sg_verb *verb, const sg_option *option)
+{
+    return (verb->takes & SG_TAKES_SETTINGS) && lists_key(verb->reads, option->key);
+}
+
+sg_status sg_cli_reads_only(const sg_cli *cli, const char *reads, const char *when, sg_error *err)
+{
+    const sg_setting *given[] = {cli->sets, cli->flags};
+    const int count[] = {cli->n_sets, cli->n_flags};
+    for (int g = 0; g < 2; g++)
+        for (int i = 0; i < count[g]; i++)
+            if (sg_option_find(given[g][i].key) && !lists_key(reads, given[g][i].key))
+                return sg_fail(err, SG_E_CONFIG, "%s: %s does not read %s%s%s", given[g][i].label, cli->verb->name,
+                               given[g][i].key, when[0] ? " " : "", when);
+    return SG_OK;
 }
 
 /* ---- looking flags up */
@@ -63,7 +92,7 @@ static const sg_flag *find_flag(const sg_verb *verb, const char *name, size_t le
 
 static const sg_option *find_option(const sg_verb *verb, const char *name, size_t length)
 {
-    for (int32_t i = 0; (verb->takes & SG_TAKES_CONFIG) && i < sg_option_count(); i++) {
+    for (int32_t i = 0; (verb->takes & SG_TAKES_SETTINGS) && i < sg_option_count(); i++) {
         const char *flag = sg_option_at(i)->flag;
         if (flag[0] && strlen(flag) == length && memcmp(flag, name, length) == 0)
             return sg_option_at(i);
@@ -94,13 +123,25 @@ static const char *nearest_flag(const sg_verb *verb, const char *name)
     for (const sg_flag *flag = sg_common_flags; flag->name; flag++)
         if (sg_verb_takes(verb, flag))
             consider(&g, name, flag->name);
-    for (int32_t i = 0; (verb->takes & SG_TAKES_CONFIG) && i < sg_option_count(); i++)
-        consider(&g, name, sg_option_at(i)->flag);
+    for (int32_t i = 0; i < sg_option_count(); i++)
+        if (sg_verb_reads(verb, sg_option_at(i)))
+            consider(&g, name, sg_option_at(i)->flag);
     return g.best;
+}
+
+/* Another command's flag is none that was misspelt. */
+static bool is_common(const char *name)
+{
+    for (const sg_flag *flag = sg_common_flags; flag->name; flag++)
+        if (strcmp(flag->name, name) == 0)
+            return true;
+    return false;
 }
 
 static sg_status unknown_flag(const sg_verb *verb, const char *name, sg_error *err)
 {
+    if (is_common(name))
+        return sg_fail(err, SG_E_CONFIG, "%s takes no --%s", verb->name, name);
     const char *nearest = nearest_flag(verb, name);
     if (nearest)
         return sg_fail(err, SG_E_CONFIG, "unknown flag --%s (did you mean --%s?)", name, nearest);
@@ -276,6 +317,14 @@ static sg_status parse_long(sg_cli *cli, int argc, char **argv, int *at, sg_erro
     return add_flag(cli, flag, value, err);
 }
 
+static sg_status unknown_letter(const sg_verb *verb, const char *name, sg_error *err)
+{
+    for (const sg_flag *flag = sg_common_flags; flag->name; flag++)
+        if (flag->letter && flag->letter == name[1])
+            return sg_fail(err, SG_E_CONFIG, "%s takes no %s", verb->name, name);
+    return sg_fail(err, SG_E_CONFIG, "unknown flag %s", name);
+}
+
 static sg_status parse_short(sg_cli *cli, int argc, char **argv, int *at, sg_error *err)
 {
     const char *word = argv[*at];
@@ -284,7 +333,7 @@ static sg_status parse_short(sg_cli *cli, int argc, char **argv, int *at, sg_err
         const char *value = "";
         const sg_flag *flag = find_flag(cli->verb, NULL, 0, *letter);
         if (!flag)
-            return sg_fail(err, SG_E_CONFIG, "unknown flag %s", name);
+            return unknown_letter(cli->verb, name, err);
         if (!flag->meta) {
             SG_TRY(add_flag(cli, flag, value, err));
             continue;
@@ -340,6 +389,7 @@ sg_status sg_cli_parse(sg_cli *cli, int argc, char **argv, sg_error *err)
         else
             SG_TRY(parse_short(cli, argc, argv, &at, err));
     }
+    SG_TRY(sg_cli_reads_only(cli, cli->verb->reads, "", err));
     return check_arguments(cli, err);
 }
 

@@ -34,11 +34,21 @@ typedef struct sg_flag {
 
 /* Groups of common flags that a verb takes. --json, -q, -v, --color and --help are taken by all. */
 enum {
-    SG_TAKES_CONFIG = 1 << 0, /* -c, --set and every flag of the option table */
-    SG_TAKES_OUTPUT = 1 << 1, /* -o, --force */
-    SG_TAKES_RUN = 1 << 2,    /* --resume, --progress, --dry-run */
-    SG_TAKES_REQUIRE = 1 << 3 /* --require */
+    SG_TAKES_SETTINGS = 1 << 0, /* --set and the flags of the options that `reads` names */
+    SG_TAKES_FILE = 1 << 1,     /* -c */
+    SG_TAKES_CONFIG = SG_TAKES_SETTINGS | SG_TAKES_FILE,
+    SG_TAKES_OUTPUT = 1 << 2, /* -o, --force */
+    SG_TAKES_RUN = 1 << 3,    /* --resume, --progress, --dry-run */
+    SG_TAKES_REQUIRE = 1 << 4 /* --require */
 };
+
+/* Keys that commands read, for `reads`: how files are read, which ones, how rows are divided, where to compute. */
+#define SG_READS_FORM                                                                                                  \
+    "|data.dir|data.format|data.labels_xml|data.labels|data.positive|data.arff_index_base|data.index_base|"            \
+    "data.features_count|data.labels_count|data.keep_blank|data.close_hierarchy|data.nominal|data.layout|"
+#define SG_READS_FILES "|data.files|data.train|data.validation|data.test|"
+#define SG_READS_PARTS "|data.split|data.split_seed|data.fractions|data.dev_fraction|"
+#define SG_READS_DEVICE "|threads|device|precision|"
 
 typedef struct sg_verb {
     const char *name;        /* "train", "data info" */
@@ -46,6 +56,7 @@ typedef struct sg_verb {
     const char *summary;     /* one line */
     const char *description; /* paragraphs for --help and the manual */
     unsigned takes;
+    const char *reads; /* keys of the configuration, "|seed|model.*|": others are not listed, and refused; NULL: all */
     int min_arguments, max_arguments; /* max -1: any number */
     const sg_flag *flags;             /* own flags, ended by a NULL name; NULL for none */
     int (*run)(sg_cli *cli);          /* returns the exit code */
@@ -77,6 +88,7 @@ extern const sg_flag sg_common_flags[];
 unsigned sg_common_flag_group(const sg_flag *flag); /* 0: taken by all verbs */
 bool sg_cli_is_family(const char *name);            /* the first word of verbs of two, like data */
 bool sg_verb_takes(const sg_verb *verb, const sg_flag *common);
+bool sg_verb_reads(const sg_verb *verb, const sg_option *option);
 sg_status sg_cli_parse(sg_cli *cli, int argc, char **argv, sg_error *err);
 void sg_cli_free(sg_cli *cli);
 bool sg_cli_has(const sg_cli *cli, const char *flag);
@@ -84,6 +96,9 @@ const char *sg_cli_value(const sg_cli *cli, const char *flag); /* the last one g
 /* A whole number given to a flag, or `fallback`. */
 sg_status sg_cli_int(const sg_cli *cli, const char *flag, int64_t low, int64_t high, int64_t fallback, int64_t *out,
                      sg_error *err);
+/* A setting on the command line that is not among the keys of `reads` would have no effect; `when` ("with FILEs", "") tells in which
+ * case. */
+sg_status sg_cli_reads_only(const sg_cli *cli, const char *reads, const char *when, sg_error *err);
 /* The configuration that the command line describes: file, environment, --set and flags. */
 sg_status sg_cli_config(const sg_cli *cli, sg_config **out, sg_error *err);
 /* The same on top of another file or text in place of -c. */

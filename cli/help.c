@@ -57,6 +57,28 @@ static void print_own_flags(const sg_verb *verb)
             print_flag(flag->letter, flag->name, flag->meta, flag->help, flag->words);
 }
 
+/* Those that the command reads; keys without a flag by name. */
+static void print_settings(const sg_cli *cli, const sg_verb *verb)
+{
+    int column = 0;
+    printf("\n%ssettings%s (by flag, or --set KEY=VALUE; `sealgraph config show` tells the keys of all)\n",
+           sg_paint(cli->color_out, SG_STYLE_BOLD), sg_paint(cli->color_out, SG_STYLE_RESET));
+    for (int32_t i = 0; i < sg_option_count(); i++) {
+        const sg_option *option = sg_option_at(i);
+        if (sg_verb_reads(verb, option) && option->flag[0])
+            print_flag(0, option->flag, option_meta(option), option->help, lists_words(option) ? option->domain : NULL);
+    }
+    for (int32_t i = 0; i < sg_option_count(); i++) {
+        const sg_option *option = sg_option_at(i);
+        if (!sg_verb_reads(verb, option) || option->flag[0])
+            continue;
+        bool fits = column + (int)strlen(option->key) < 90;
+        column += printf("%s%s", column == 0 ? "  by --set: " : fits ? " " : "\n            ", option->key);
+        column = fits ? column : 12 + (int)strlen(option->key);
+    }
+    fputs(column ? "\n" : "", stdout);
+}
+
 int sg_help_verb(const sg_cli *cli, const sg_verb *verb)
 {
     const char *bold = sg_paint(cli->color_out, SG_STYLE_BOLD), *reset = sg_paint(cli->color_out, SG_STYLE_RESET);
@@ -66,14 +88,8 @@ int sg_help_verb(const sg_cli *cli, const sg_verb *verb)
         printf("%s\n\n", verb->description);
     printf("%sflags%s\n", bold, reset);
     print_own_flags(verb);
-    if (!(verb->takes & SG_TAKES_CONFIG))
-        return SG_EXIT_OK;
-    printf("\n%ssettings%s (others by --set KEY=VALUE; `sealgraph config show` lists all)\n", bold, reset);
-    for (int32_t i = 0; i < sg_option_count(); i++) {
-        const sg_option *option = sg_option_at(i);
-        if (option->flag[0])
-            print_flag(0, option->flag, option_meta(option), option->help, lists_words(option) ? option->domain : NULL);
-    }
+    if (verb->takes & SG_TAKES_SETTINGS)
+        print_settings(cli, verb);
     return SG_EXIT_OK;
 }
 

@@ -12,12 +12,12 @@ static void each_flag(const sg_verb *verb, flag_fn *visit)
     for (const sg_flag *flag = sg_common_flags; flag->name; flag++)
         if (sg_verb_takes(verb, flag))
             visit(flag->name, flag->letter, flag->meta, flag->words, flag->help);
-    for (int32_t i = 0; (verb->takes & SG_TAKES_CONFIG) && i < sg_option_count(); i++) {
+    for (int32_t i = 0; i < sg_option_count(); i++) {
         const sg_option *option = sg_option_at(i);
         bool words = option->type == SG_OPTION_ENUM || option->type == SG_OPTION_WORD;
         bool file = option->type == SG_OPTION_PATH || option->type == SG_OPTION_PATHS;
         const char *meta = option->type == SG_OPTION_BOOL ? NULL : file ? "FILE" : "VALUE";
-        if (option->flag[0])
+        if (option->flag[0] && sg_verb_reads(verb, option))
             visit(option->flag, 0, meta, words ? option->domain : NULL, option->help);
     }
 }

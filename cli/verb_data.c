@@ -25,6 +25,8 @@ static sg_status open_source(const sg_cli *cli, source *s, sg_error *err)
     memset(s, 0, sizeof *s);
     SG_TRY(sg_cli_config(cli, &s->config, err));
     if (cli->n_arguments > 0)
+        SG_TRY(sg_cli_reads_only(cli, SG_READS_FORM "|data.split_seed|data.fractions|", "with FILEs", err));
+    if (cli->n_arguments > 0)
         return sg_config_read_files(s->config, cli->arguments, cli->n_arguments, &s->data, err);
     SG_TRY(sg_config_read_data(s->config, &s->data, &s->split, err));
     s->divided = true;
@@ -273,6 +275,7 @@ const sg_verb sg_verb_data_info = {
         "FILEs are read as one data set; without them the files of the configuration are, and its parts are\n"
         "counted too:  sealgraph data info --train a.arff.gz --labels-xml a.xml",
     .takes = SG_TAKES_CONFIG,
+    .reads = SG_READS_FORM SG_READS_FILES SG_READS_PARTS,
     .max_arguments = -1,
     .run = info,
 };
@@ -283,6 +286,7 @@ const sg_verb sg_verb_data_check = {
     .summary = "look for oddities in a data set",
     .description = "Constant features, labels that are never or always on, duplicate and unlabelled rows.",
     .takes = SG_TAKES_CONFIG,
+    .reads = SG_READS_FORM SG_READS_FILES,
     .max_arguments = -1,
     .run = check,
 };
@@ -300,6 +304,7 @@ const sg_verb sg_verb_data_convert = {
         "Features are written as they enter a net (nominal attributes encoded, nothing scaled). A name that\n"
         "ends in .gz is compressed.",
     .takes = SG_TAKES_CONFIG | SG_TAKES_OUTPUT,
+    .reads = SG_READS_FORM SG_READS_FILES,
     .max_arguments = -1,
     .flags = convert_flags,
     .run = convert,
@@ -312,6 +317,7 @@ const sg_verb sg_verb_data_split = {
     .description = "Iterative stratification by --fractions and --split-seed. The lines `row TAB part` go to -o or to\n"
                    "standard output; --split reads them.",
     .takes = SG_TAKES_CONFIG | SG_TAKES_OUTPUT,
+    .reads = SG_READS_FORM SG_READS_FILES SG_READS_PARTS,
     .max_arguments = -1,
     .run = split,
 };

@@ -241,7 +241,9 @@ const sg_verb sg_verb_demo = {
     .arguments = "",
     .summary = "compare cross-entropy with a learned loss on generated data, in under a minute",
     .description = "Needs no files. Settings can be changed by flags and --set.",
-    .takes = SG_TAKES_CONFIG,
+    .takes = SG_TAKES_SETTINGS,
+    .reads = SG_READS_DEVICE "|seed|data.split_seed|data.fractions|data.scaling|model.*|energy.*|train.*|loss.method|"
+                             "loss.samples|loss.energy_weight|loss.bce_weight|loss.n_energy|loss.n_task|",
     .flags = flags,
     .run = run,
 };

@@ -209,10 +209,17 @@ static int check_recipe(sg_cli *cli)
     return code;
 }
 
+#define READS_RECIPE                                                                                                   \
+    "|seed|model.hidden|model.activation|energy.hidden|energy.global|loss.name|loss.energy_weight|loss.bce_weight|"
+
 static int run(sg_cli *cli)
 {
     sg_error err;
-    if (sg_cli_has(cli, "golden"))
+    bool golden = sg_cli_has(cli, "golden");
+    if (sg_cli_reads_only(cli, golden ? "|device|" : READS_RECIPE, golden ? "with --golden" : "without --golden",
+                          &err) != SG_OK)
+        return sg_cli_usage_error(cli, &err);
+    if (golden)
         return sg_gradcheck_golden(cli);
     if (!sg_cli_has(cli, "family"))
         return check_recipe(cli);
@@ -242,6 +249,7 @@ const sg_verb sg_verb_gradcheck = {
         "and\n"
         "1e-5 on cpu (1e-4, 1e-3). Exit code 1 if a case fails or is not known here; -v lists them all.",
     .takes = SG_TAKES_CONFIG,
+    .reads = READS_RECIPE "|device|",
     .flags = flags,
     .run = run,
 };

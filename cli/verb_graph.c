@@ -1,5 +1,6 @@
 /* verb_graph.c - the graph that a recipe trains or predicts with, or its Hessian product: as a listing, as DOT, as compiled
- * kernels, or what it costs before it runs. It is built on the sizes of the recipe's data. */
+ * kernels, or what it costs before it runs. It is built on the sizes of the recipe's data, or on given ones where that is not at
+ * hand. */
 #include "cli/cli.h"
 #include "runtime/runtime.h"
 
@@ -9,6 +10,7 @@
 typedef struct drawing {
     sg_config *config;
     sg_training_data *data;
+    sg_dataset *stand_in; /* of one row; or NULL */
     sg_store *store;
     sg_graph *graph;
 } drawing;
@@ -18,6 +20,7 @@ static void release(drawing *d)
     sg_graph_free(d->graph);
     sg_store_free(d->store);
     sg_training_data_free(d->data);
+    sg_dataset_free(d->stand_in);
     sg_config_free(d->config);
 }
 
@@ -27,16 +30,52 @@ static bool is(const sg_cli *cli, const char *flag, const char *value)
     return given && strcmp(given, value) == 0;
 }
 
+/* A row of the sizes that the configuration gives, without zeros, so that it is sparse only if that is asked for. */
+static sg_status stand_in(drawing *d, sg_error *err)
+{
+    enum { FEATURES = 5, LABELS = 4 };
+    const sg_train_config *v = sg_config_values(d->config);
+    int64_t features = v->data.features_count ? v->data.features_count : FEATURES;
+    int64_t labels = v->data.labels_count ? v->data.labels_count : LABELS;
+    float *ones = sg_calloc(features > labels ? features : labels, sizeof *ones);
+    if (!ones)
+        return sg_fail(err, SG_E_MEMORY, "out of memory");
+    for (int64_t i = 0; i < features || i < labels; i++)
+        ones[i] = 1;
+    sg_status status =
+        sg_dataset_from_arrays(&d->stand_in, ones, ones, 1, features, labels, (sg_data_layout)v->data.layout, err);
+    sg_free(ones);
+    return status;
+}
+
+/* What the graph is built for: the data, unless its files are not named or cannot be read. */
+static sg_status find_data(const sg_cli *cli, drawing *d, const sg_dataset **out, sg_error *err)
+{
+    const sg_train_config *v = sg_config_values(d->config);
+    bool named = v->data.files.count + v->data.train.count > 0;
+    sg_status status = named ? sg_training_data_load(&d->data, d->config, err) : SG_E_IO;
+    if (status == SG_OK)
+        *out = d->data->data;
+    if (status != SG_E_IO)
+        return status;
+    SG_TRY(stand_in(d, err));
+    *out = d->stand_in;
+    sg_cli_log(cli, "note", "no data%s%s: the graph is for %lld features and %lld labels", named ? ": " : "",
+               named ? err->file : "", (long long)d->stand_in->features, (long long)d->stand_in->labels);
+    return SG_OK;
+}
+
 static sg_status build(const sg_cli *cli, drawing *d, sg_error *err)
 {
+    const sg_dataset *data;
     SG_TRY(sg_cli_config(cli, &d->config, err));
     const sg_train_config *v = sg_config_values(d->config);
-    SG_TRY(sg_training_data_load(&d->data, d->config, err));
+    SG_TRY(find_data(cli, d, &data, err));
     d->store = sg_store_new(sg_config_real(v));
     d->graph = sg_graph_new();
     if (!d->store || !d->graph)
         return sg_fail(err, SG_E_MEMORY, "out of memory");
-    sg_step_options options = sg_step_options_of(v, d->data->data);
+    sg_step_options options = sg_step_options_of(v, data);
     if (is(cli, "of", "predict"))
         return sg_predict_build(d->graph, d->store, &options, err);
     return is(cli, "of", "hvp") ? sg_hvp_build(d->graph, d->store, &options, err)
@@ -175,8 +214,14 @@ const sg_verb sg_verb_graph = {
     .name = "graph",
     .arguments = "",
     .summary = "print the graph of a recipe",
-    .description = "For a picture:  sealgraph graph -c FILE --of predict --as dot | dot -Tsvg > graph.svg",
+    .description =
+        "For a picture:  sealgraph graph -c FILE --of predict --as dot | dot -Tsvg > graph.svg\n"
+        "Sizes are those of the recipe's data. Without its files they are data.features_count and data.labels_count,\n"
+        "5 and 4 by default:  sealgraph graph -c FILE --set data.features_count=1836 --set data.labels_count=159",
     .takes = SG_TAKES_CONFIG | SG_TAKES_OUTPUT,
+    .reads = SG_READS_DEVICE SG_READS_FORM SG_READS_FILES SG_READS_PARTS
+    "|data.scaling|data.impute|model.*|energy.*|"
+    "loss.*|train.batch|train.weight_decay|train.energy_weight_decay|train.clip|",
     .flags = flags,
     .run = run,
 };

@@ -170,7 +170,8 @@ const sg_verb sg_verb_predict = {
     .description =
         "FILEs are in a format of the training data; columns are found by name and label columns may be missing.\n"
         "A label is predicted where its score reaches the threshold stored with the model.",
-    .takes = SG_TAKES_CONFIG | SG_TAKES_OUTPUT,
+    .takes = SG_TAKES_SETTINGS | SG_TAKES_OUTPUT,
+    .reads = SG_READS_DEVICE,
     .min_arguments = 2,
     .max_arguments = -1,
     .flags = flags,

@@ -300,6 +300,7 @@ const sg_verb sg_verb_score = {
         "GOLD is a data set. PRED is jsonl, lines of label:score pairs, or a data set. Rows pair in order. A\n"
         "label counts as predicted where its score is at least --threshold.",
     .takes = SG_TAKES_CONFIG,
+    .reads = SG_READS_FORM "|train.threshold|",
     .min_arguments = 2,
     .max_arguments = 2,
     .flags = flags,

@@ -141,22 +141,6 @@ static void completion_is_valid_bash(void **state)
     outcome_release(&o);
 }
 
-static void configuration_round_trip(void **state)
-{
-    (void)state;
-    outcome o = run("config show --set model.hidden=[5,6] --lr 3e-4 --train x.arff");
-    write_file("shown.yml", o.out);
-    outcome again = run("config show -c shown.yml");
-    assert_string_equal(o.out, again.out);
-    outcome_release(&o);
-    outcome_release(&again);
-    o = run("init --seed 7 -o made.yml");
-    assert_int_equal(o.code, 0);
-    outcome_release(&o);
-    fails("init -o made.yml", 2, "made.yml exists");
-    succeeds("config show -c made.yml", "seed: 7");
-}
-
 /* 200 rows whose three labels are the signs of three features. */
 static void write_data(const char *name)
 {
@@ -178,7 +162,83 @@ static void write_data(const char *name)
     fclose(file);
 }
 
-#define TOY "--train toy.arff --test toy.arff --set model.hidden=[16] --lr 0.02 --threads 1 -q "
+#define TOY_NET "--train toy.arff --test toy.arff --set model.hidden=[16] --threads 1 -q "
+#define TOY TOY_NET "--lr 0.02 "
+
+/* A setting on the command line that has no effect is refused, by the same rule for all commands, and not listed. */
+static void settings_without_effect(void **state)
+{
+    (void)state;
+    write_data("toy.arff");
+    static const struct {
+        const char *arguments, *message;
+    } refused[] = {
+        {"eval run --lr 1", "--lr: eval does not read train.lr"},
+        {"eval run toy.arff --labels 3", "--labels: eval does not read data.labels with FILEs"},
+        {"eval run -c toy.yml", "eval takes no -c"},
+        {"eval run --config=toy.yml", "eval takes no --config"},
+        {"predict run toy.arff --set data.format=arff", "--set: predict does not read data.format"},
+        {"predict run toy.arff --threshold 0.1", "--threshold: predict does not read train.threshold"},
+        {"score toy.arff toy.arff --seed 2", "--seed: score does not read seed"},
+        {"data info toy.arff --batch 4", "--batch: data info does not read train.batch"},
+        {"data info toy.arff --train toy.arff", "--train: data info does not read data.train with FILEs"},
+        {"data convert toy.arff -o t.svm --split parts.tsv", "--split: data convert does not read data.split"},
+        {"demo --loss cross-entropy", "--loss: demo does not read loss.name"},
+        {"demo --train toy.arff", "--train: demo does not read data.train"},
+        {"graph --lr 1", "--lr: graph does not read train.lr"},
+        {"gradcheck --epochs 1", "--epochs: gradcheck does not read train.epochs"},
+        {"gradcheck --device cpu", "--device: gradcheck does not read device without --golden"},
+        {"gradcheck --golden . --seed 1", "--seed: gradcheck does not read seed with --golden"},
+        {"predict run toy.arff --require 'test/micro_f1>0'", "predict takes no --require"},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        fails(refused[i].arguments, 2, refused[i].message);
+    static const char *const commands[] = {"eval", "predict", "score", "data info", "demo", "graph", "gradcheck"};
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        char arguments[64];
+        snprintf(arguments, sizeof arguments, "%s --help", commands[i]);
+        outcome o = run(arguments);
+        assert_int_equal(o.code, 0);
+        assert_null(strstr(o.out, "--seeds"));
+        assert_non_null(strstr(o.out, i == 2 || i == 3 ? "--labels-xml" : "--device"));
+        outcome_release(&o);
+    }
+    succeeds("train --help", "--seeds");
+}
+
+/* As for gradcheck, data need not be there: then sizes are given, or small. */
+static void graph_without_data(void **state)
+{
+    (void)state;
+    write_data("toy.arff");
+    write_file("no.yml", "data: {files: [nowhere.arff], labels: 2}\nmodel: {hidden: [7]}\n");
+    outcome o = run("graph -c no.yml --of predict");
+    assert_int_equal(o.code, 0);
+    assert_non_null(strstr(o.err, "no data: nowhere.arff: the graph is for 5 features and 4 labels"));
+    assert_non_null(strstr(o.out, "[32, 4]"));
+    outcome_release(&o);
+    succeeds("graph --loss seal-dynamic --set data.features_count=11 --set data.labels_count=3 --batch 6", "[6, 11]");
+    succeeds("graph " TOY_NET "--of predict", "[32, 3]");
+    json_decref(document("graph -c no.yml --of hvp --plan --json", 0));
+    write_file("broken.arff", "@relation 'x: -C 1'\n@attribute y {0,1}\n@data\n7\n");
+    fails("graph --train broken.arff", 3, "broken.arff");
+}
+
+static void configuration_round_trip(void **state)
+{
+    (void)state;
+    outcome o = run("config show --set model.hidden=[5,6] --lr 3e-4 --train x.arff");
+    write_file("shown.yml", o.out);
+    outcome again = run("config show -c shown.yml");
+    assert_string_equal(o.out, again.out);
+    outcome_release(&o);
+    outcome_release(&again);
+    o = run("init --seed 7 -o made.yml");
+    assert_int_equal(o.code, 0);
+    outcome_release(&o);
+    fails("init -o made.yml", 2, "made.yml exists");
+    succeeds("config show -c made.yml", "seed: 7");
+}
 
 static void data_commands(void **state)
 {
@@ -216,7 +276,7 @@ static void train_evaluate_predict(void **state)
     static const char *const graphs[] = {"step", "predict", "hvp"};
     for (int i = 0; i < 3; i++) {
         char arguments[256];
-        snprintf(arguments, sizeof arguments, "graph " TOY "--of %s --plan --json", graphs[i]);
+        snprintf(arguments, sizeof arguments, "graph " TOY_NET "--of %s --plan --json", graphs[i]);
         json_t *cost = document(arguments, 0), *planned = json_object_get(cost, "planned");
         assert_string_equal(json_string_value(json_object_get(cost, "graph")), graphs[i]);
         assert_true(json_real_value(json_object_get(cost, "flops")) > 1000);
@@ -224,7 +284,7 @@ static void train_evaluate_predict(void **state)
         assert_true(json_integer_value(json_object_get(planned, "parameters")) >= (3 * 16 + 16 + 3 * 16) * 4);
         json_decref(cost);
     }
-    succeeds("graph " TOY "--of hvp --plan", "temporaries");
+    succeeds("graph " TOY_NET "--of hvp --plan", "temporaries");
     json_t *dry = document("train " TOY "--dry-run --json -o run", 0);
     assert_int_equal(json_integer_value(json_object_get(dry, "task_parameters")), 16 * 4 + 16 * 3);
     json_decref(dry);
@@ -472,6 +532,8 @@ int main(void)
         cmocka_unit_test(help_and_tables),
         cmocka_unit_test(completion_is_valid_bash),
         cmocka_unit_test(configuration_round_trip),
+        cmocka_unit_test(settings_without_effect),
+        cmocka_unit_test(graph_without_data),
         cmocka_unit_test(data_commands),
         cmocka_unit_test(train_evaluate_predict),
         cmocka_unit_test(left_out_rows),
