@@ -119,7 +119,6 @@ void sg_cli_log(const sg_cli *cli, const char *topic, const char *fmt, ...) SG_P
 void sg_cli_warn(const sg_cli *cli, const char *fmt, ...) SG_PRINTF(2, 3);
 /* Print a JSON document on standard output and release it. Returns `code`, or SG_EXIT_RUNTIME if it cannot be written. */
 int sg_cli_json(json_t *document, int code);
-json_t *sg_json_number(double value); /* null if not finite */
 typedef enum sg_style { SG_STYLE_BOLD, SG_STYLE_DIM, SG_STYLE_GREEN, SG_STYLE_RED, SG_STYLE_RESET } sg_style;
 const char *sg_paint(bool color, sg_style style); /* escape sequence or "" */
 /* Notes of a data set as messages. */

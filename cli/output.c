@@ -120,7 +120,7 @@ void sg_cli_notes(const sg_cli *cli, const sg_dataset *data)
 
 int sg_cli_json(json_t *document, int code)
 {
-    bool good = document && json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) == 0;
+    bool good = sg_json_write(document, true, stdout);
     json_decref(document);
     if (good)
         fputc('\n', stdout);
@@ -129,8 +129,6 @@ int sg_cli_json(json_t *document, int code)
     fprintf(stderr, "sealgraph: cannot write to standard output: %s\n", strerror(errno));
     return code ? code : SG_EXIT_RUNTIME;
 }
-
-json_t *sg_json_number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
 
 json_t *sg_metrics_document(const sg_metrics *metrics)
 {

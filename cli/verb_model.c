@@ -33,8 +33,8 @@ static json_t *document_of(const sg_trained *t)
                                                  sg_dtype_name(entry->dtype), "shape", shape_document(&entry->shape)));
     }
     for (int64_t i = 0; i < m->n_labels; i++)
-        json_array_append_new(labels, json_pack("{s:s,s:o}", "name", m->labels[i], "threshold",
-                                                sg_json_number((double)t->thresholds[i])));
+        json_array_append_new(
+            labels, json_pack("{s:s,s:o}", "name", m->labels[i], "threshold", sg_json_float(t->thresholds[i])));
     for (int32_t i = 0; i < m->n_provenance; i++)
         json_object_set_new(provenance, m->provenance[i].key, sg_json_text(m->provenance[i].value));
     for (int32_t i = 0; i < sg_result_count(m->graph); i++)

@@ -1,5 +1,6 @@
 /* verb_predict.c - labels and probabilities for new rows, one line a row. */
 #include "cli/cli.h"
+#include "models/data_internal.h"
 #include "serialize/serialize.h"
 
 #include <errno.h>
@@ -71,23 +72,25 @@ static json_t *row_document(prediction *s, int64_t row)
         if (p[i] >= s->trained->thresholds[i])
             json_array_append_new(labels, json_string(names[i]));
     for (int64_t k = 0; k < s->top; k++)
-        json_object_set_new(scores, names[s->order[k]], json_real((double)p[s->order[k]]));
+        json_object_set_new(scores, names[s->order[k]], sg_json_float(p[s->order[k]]));
     return json_pack("{s:I,s:o,s:o}", "row", (json_int_t)row, "labels", labels, "scores", scores);
 }
 
 static void write_jsonl(prediction *s, int64_t row, FILE *out)
 {
     json_t *document = row_document(s, row);
-    json_dumpf(document, out, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    sg_json_write(document, false, out);
     fputc('\n', out);
     json_decref(document);
 }
 
 static void write_labels(prediction *s, int64_t row, FILE *out)
 {
+    char text[32];
     const float *p = rank(s, row);
     for (int64_t k = 0; k < s->top; k++)
-        fprintf(out, "%s%s:%.9g", k ? " " : "", s->trained->model->labels[s->order[k]], (double)p[s->order[k]]);
+        fprintf(out, "%s%s:%s", k ? " " : "", s->trained->model->labels[s->order[k]],
+                sg_text_float(p[s->order[k]], text));
     fputc('\n', out);
 }
 

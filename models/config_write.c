@@ -1,5 +1,6 @@
 /* config_write.c - a resolved configuration as YAML, and the JSON Schema of its files. Both read back. */
 #include "models/config_internal.h"
+#include "models/json_internal.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -22,16 +23,10 @@ static void put(writer *w, const char *text, size_t length)
 
 static void put_text(writer *w, const char *text) { put(w, text, strlen(text)); }
 
-/* The shortest of 15, 16 and 17 digits that reads back as the same double. */
 static void put_real(writer *w, double value)
 {
-    char text[40];
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
-            break;
-    }
-    put_text(w, text);
+    char text[32];
+    put_text(w, sg_json_digits(value, text));
 }
 
 static void put_int(writer *w, int64_t value)
@@ -277,7 +272,7 @@ void sg_config_write_schema(FILE *out)
         const char *dot = strchr(option->key, '.');
         json_object_set_new(section_properties(root, option->key), dot ? dot + 1 : option->key, option_schema(option));
     }
-    json_dumpf(root, out, JSON_INDENT(2));
+    sg_json_write(root, true, out);
     fputc('\n', out);
     json_decref(root);
 }

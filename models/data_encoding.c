@@ -1,5 +1,6 @@
 /* Schema and preprocessing as JSON, so that a model folder carries what turns a file into its features. */
 #include "models/data_internal.h"
+#include "models/json_internal.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -23,7 +24,7 @@ static json_t *real_list(const float *value, int64_t n)
 {
     json_t *list = json_array();
     for (int64_t i = 0; list && i < n; i++)
-        if (json_array_append_new(list, json_real((double)value[i])) != 0) {
+        if (json_array_append_new(list, sg_json_float(value[i])) != 0) {
             json_decref(list);
             return NULL;
         }
@@ -69,12 +70,9 @@ char *sg_encoding_save(const sg_schema *s, const sg_preprocess *p)
         json_decref(root);
         root = NULL;
     }
-    /* Nine digits give back every float. */
-    char *text = root ? json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
-    char *copy = text ? sg_strdup(text) : NULL;
-    free(text);
+    char *text = root ? sg_json_dump(root, false) : NULL;
     json_decref(root);
-    return copy;
+    return text;
 }
 
 /* -------------------------------------------------------------------------------------------------------- loading */

@@ -698,8 +698,7 @@ sg_status sg_predictor_run(sg_predictor *p, const sg_dataset *data, const int64_
                            sg_error *err);
 void sg_predictor_free(sg_predictor *p);
 
-/* {"example_f1": ..., ...}, undefined metrics null; as text with sorted, fixed digits for files that must not vary. Release
- * with sg_free. */
+/* {"example_f1": ..., ...}, undefined metrics null, on one line; to be released with sg_free. NULL if out of memory. */
 char *sg_metrics_json(const sg_metrics *metrics);
 
 /* ---- trained models in use */

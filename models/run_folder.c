@@ -60,12 +60,11 @@ sg_status sgi_folder_write(const sgi_run *run, const char *name, const char *tex
 
 bool sgi_folder_finished(const sgi_run *run) { return has(run, "metrics.json"); }
 
-/* jansson allocates with malloc; its texts are freed with free. */
 static sg_status write_json(const sgi_run *run, const char *name, json_t *value, sg_error *err)
 {
-    char *text = value ? json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
+    char *text = value ? sg_json_dump(value, true) : NULL;
     sg_status status = text ? sgi_folder_write(run, name, text, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
-    free(text);
+    sg_free(text);
     json_decref(value);
     return status;
 }
@@ -292,12 +291,12 @@ sg_status sgi_folder_open(sgi_run *run, sg_error *err)
 sg_status sgi_folder_checkpoint(sgi_run *run, sg_error *err)
 {
     json_t *value = progress_json(&run->at);
-    char *text = value ? json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    char *text = value ? sg_json_dump(value, false) : NULL;
     char *path = path_in(run, "checkpoint.safetensors");
     sg_status status =
         text && path ? sg_checkpoint_write(path, run->store, text, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
     json_decref(value);
-    free(text);
+    sg_free(text);
     sg_free(path);
     return status;
 }
@@ -307,9 +306,8 @@ static void log_line(FILE *out, const sgi_run *run, const char *split, const cha
 {
     json_t *line = json_pack("{s:I, s:I, s:s, s:s, s:o, s:f}", "step", (json_int_t)(run->at.epoch * run->group->steps),
                              "epoch", (json_int_t)run->at.epoch, "split", split, "name", name, "value",
-                             defined && isfinite(value) ? json_real(value) : json_null(), "wall", wall);
-    if (line)
-        json_dumpf(line, out, JSON_COMPACT | JSON_REAL_PRECISION(9));
+                             defined ? sg_json_number(value) : json_null(), "wall", round(1e6 * wall) / 1e6);
+    sg_json_write(line, false, out);
     fputc('\n', out);
     json_decref(line);
 }
@@ -398,13 +396,11 @@ char *sg_metrics_json(const sg_metrics *metrics)
     json_t *object = json_object();
     for (int32_t i = 0; object && i < metrics->count; i++) {
         const sg_metric *m = &metrics->metric[i];
-        json_object_set_new(object, m->name, m->defined ? json_real(m->value) : json_null());
+        json_object_set_new(object, m->name, m->defined ? sg_json_number(m->value) : json_null());
     }
-    char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
-    char *copy = text ? sg_strdup(text) : NULL;
-    free(text);
+    char *text = object ? sg_json_dump(object, false) : NULL;
     json_decref(object);
-    return copy;
+    return text;
 }
 
 static json_t *metrics_value(const sg_metrics *metrics)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/json_internal.h"
 #include "models/train_internal.h"
 
 enum { SEEDS_MAX = 1024 };
@@ -158,7 +159,7 @@ static sg_status take_results(company *all, sg_seeds_result *out, sg_error *err)
         sgi_run *run = &all->group.run[i];
         if (!run->result.finished)
             run->result.epoch = run->at.best_epoch;
-        else if (run->folder) /* with the digits of the file: a seed that was finished before has no others */
+        else if (run->folder) /* from the file, as for a seed that was finished before */
             SG_TRY(sgi_folder_result(run, &run->result, err));
         out->seed[i] = (sg_seed_result){run->c->seed, run->err.status == SG_E_DIVERGED, run->result};
         out->finished &= run->result.finished;
@@ -283,9 +284,7 @@ char *sg_seeds_json(const sg_seeds_result *result)
     json_t *whole =
         json_pack("{s:o, s:o, s:o}", "seeds", seeds, "mean", parts_of(&result->mean_best, &result->mean_test), "std",
                   parts_of(&result->deviation_best, &result->deviation_test));
-    char *text = whole ? json_dumps(whole, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
-    char *copy = text ? sg_strdup(text) : NULL;
-    free(text);
+    char *text = whole ? sg_json_dump(whole, true) : NULL;
     json_decref(whole);
-    return copy;
+    return text;
 }

@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -269,6 +270,65 @@ static void data_commands(void **state)
     json_decref(perfect);
 }
 
+/* Every number of a JSON text outside its strings: no text with fewer digits is the same number, and rereading it gives it back. */
+static void has_short_numbers(const char *name, const char *text, bool of_floats)
+{
+    int reals = 0;
+    assert_true(text[0]);
+    for (const char *at = text; *at;) {
+        if (*at == '"') {
+            for (at++; *at && *at != '"'; at++)
+                at += *at == '\\';
+            at += *at == '"';
+            continue;
+        }
+        size_t n = strspn(at, "-+.0123456789e");
+        char number[40], shorter[40];
+        snprintf(number, sizeof number, "%.*s", (int)n, at);
+        double value = strtod(number, NULL);
+        for (int digits = of_floats ? 6 : 15; digits < 17 && strchr(number, '.'); digits++) {
+            snprintf(shorter, sizeof shorter, "%.*g", digits, value);
+            bool same = of_floats ? strtof(shorter, NULL) == (float)value : strtod(shorter, NULL) == value;
+            if (same && strlen(shorter) < strlen(number) && !strstr(number, ".0"))
+                fail_msg("%s: %s is %s", name, number, shorter);
+        }
+        reals += strchr(number, '.') != NULL;
+        at += n ? n : 1;
+    }
+    assert_true(reals > 0);
+}
+
+/* Of the run in the folder `run`. A metric in metrics.json is the one that eval computes, to the last bit. */
+static void numbers_are_short(void)
+{
+    static const char *const files[] = {"run/metrics.json", "run/metrics.jsonl"};
+    static const char *const commands[] = {"eval run -q --threads 1 --json", "model info run --json",
+                                           "data info toy.arff --json"};
+    for (int i = 0; i < 2; i++) {
+        char *text = program_file(files[i]);
+        has_short_numbers(files[i], text, false);
+        free(text);
+    }
+    for (int i = 0; i < 3; i++) {
+        outcome o = run(commands[i]);
+        assert_int_equal(o.code, 0);
+        has_short_numbers(commands[i], o.out, i == 1);
+        outcome_release(&o);
+    }
+    outcome o = run("predict run toy.arff --threads 1");
+    has_short_numbers("predict", o.out, true);
+    outcome_release(&o);
+    char *text = program_file("run/metrics.json");
+    json_t *file = json_loads(text, 0, NULL), *now = document("eval run -q --threads 1 --json", 0);
+    static const char *const names[] = {"example_f1", "micro_f1", "hamming_loss", "map.example", "ndcg"};
+    for (int i = 0; i < 5; i++)
+        assert_true(json_number_value(json_object_get(json_object_get(file, "test"), names[i])) ==
+                    json_number_value(json_object_get(json_object_get(now, "test"), names[i])));
+    free(text);
+    json_decref(file);
+    json_decref(now);
+}
+
 static void train_evaluate_predict(void **state)
 {
     (void)state;
@@ -305,6 +365,7 @@ static void train_evaluate_predict(void **state)
     json_decref(document("eval run --require 'test/example_f1>=2' -q --threads 1 --json", 5));
     json_decref(document("eval run --require 'test/example_f1>=0.5' -q --threads 1 --json", 0));
     json_decref(document("model info run --json", 0));
+    numbers_are_short();
     succeeds("model info run", "task/G");
     succeeds("predict run toy.arff --threads 1", "\"scores\"");
     json_decref(document("predict run toy.arff -o p.jsonl --json --threads 1", 0));
