@@ -8,8 +8,16 @@
 #include "runtime/cpu/update_internal.h"
 
 #include <math.h>
+#include <string.h>
 
-enum { P, G, M, V, LR, T };
+enum {
+    P = SG_JOINED_ADAM_P,
+    G = SG_JOINED_ADAM_FACTOR,
+    M = SG_JOINED_ADAM_M,
+    V = SG_JOINED_ADAM_V,
+    LR = SG_JOINED_ADAM_LR,
+    T = SG_JOINED_ADAM_T
+};
 enum { BETA1, BETA2, EPS, WEIGHT_DECAY, DECOUPLED, N_ATTRS };
 /* Elements of a tile: seven streams of 16 KiB pass through the second-level cache. */
 #define TILE 4096
@@ -20,20 +28,18 @@ typedef struct adam {
 } adam;
 
 typedef struct job {
-    sg_adam_step step;
+    sg_cpu_step step;
     int64_t count;
-    const sg_row_kernels *rows;
-    const sg_launch *l;
 } job;
 
 /* 1 - beta^t without cancellation at small t. */
 static double correction(double beta, double t) { return beta == 0 ? 1 : -expm1(t * log(beta)); }
 
-sg_adam_step sg_cpu_adam_coefficients(const sg_attr *attr, double lr, double t)
+static sg_adam_step coefficients(const sg_attr *attr, double lr, double t)
 {
     double beta1 = attr[BETA1].f, beta2 = attr[BETA2].f, decay = attr[WEIGHT_DECAY].f;
     bool decoupled = attr[DECOUPLED].i != 0;
-    sg_adam_step s = {
+    return (sg_adam_step){
         .beta1 = (float)beta1,
         .one_beta1 = (float)(1 - beta1),
         .beta2 = (float)beta2,
@@ -44,20 +50,37 @@ sg_adam_step sg_cpu_adam_coefficients(const sg_attr *attr, double lr, double t)
         .decay = decoupled ? (float)(lr * decay) : 0,
         .l2 = decoupled ? 0 : (float)decay,
     };
-    return s;
+}
+
+sg_cpu_step sg_cpu_adam_step(const sg_attr *attr, const sg_launch *l)
+{
+    return (sg_cpu_step){l, sg_row_kernels_best(),
+                         coefficients(attr, *(const float *)l->in[LR], *(const float *)l->in[T])};
+}
+
+void sg_cpu_adam_run(const sg_cpu_step *s, int64_t at, int64_t n, const float *gradient)
+{
+    const void *const *in = s->l->in;
+    void *const *out = s->l->out;
+    s->rows->adam(n, &s->step, (const float *)in[P] + at, gradient, (const float *)in[M] + at,
+                  (const float *)in[V] + at, (float *)out[0] + at, (float *)out[1] + at, (float *)out[2] + at);
+}
+
+sg_kernel sg_cpu_adam_kernel(const char *name, bool (*launch)(const sg_launch *l, sg_error *err), void *state,
+                             size_t workspace)
+{
+    static const int32_t alias[] = {P, M, V};
+    return (sg_kernel){
+        .name = name, .launch = launch, .state = state, .release = sg_free, .alias = alias, .workspace = workspace};
 }
 
 static void run_tiles(void *arg, int64_t begin, int64_t end, int32_t thread)
 {
     (void)thread;
     const job *j = arg;
-    const void *const *in = j->l->in;
-    void *const *out = j->l->out;
     int64_t first = begin * TILE, last = end * TILE < j->count ? end * TILE : j->count;
     unsigned mode = sg_cpu_flush_subnormals();
-    j->rows->adam(last - first, &j->step, (const float *)in[P] + first, (const float *)in[G] + first,
-                  (const float *)in[M] + first, (const float *)in[V] + first, (float *)out[0] + first,
-                  (float *)out[1] + first, (float *)out[2] + first);
+    sg_cpu_adam_run(&j->step, first, last - first, (const float *)j->step.l->in[G] + first);
     sg_cpu_restore_subnormals(mode);
 }
 
@@ -65,8 +88,7 @@ static bool launch(const sg_launch *l, sg_error *err)
 {
     (void)err;
     const adam *a = l->state;
-    job j = {sg_cpu_adam_coefficients(a->attr, *(const float *)l->in[LR], *(const float *)l->in[T]), a->count,
-             sg_row_kernels_best(), l};
+    job j = {sg_cpu_adam_step(a->attr, l), a->count};
     sg_cpu_parallel(l->threads, (a->count + TILE - 1) / TILE, run_tiles, &j);
     return true;
 }
@@ -74,14 +96,12 @@ static bool launch(const sg_launch *l, sg_error *err)
 static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
 {
     (void)device;
-    static const int32_t alias[] = {P, M, V};
     adam *a = sg_calloc(1, sizeof *a);
     if (!a)
         return sg_fail(err, SG_E_MEMORY, "out of memory for an Adam step");
     a->count = sg_shape_count(&spec->out_shape[0]);
-    for (int k = 0; k < N_ATTRS; k++)
-        a->attr[k] = spec->attr[k];
-    *out = (sg_kernel){.name = "adam", .launch = launch, .state = a, .release = sg_free, .alias = alias};
+    memcpy(a->attr, spec->attr, sizeof a->attr);
+    *out = sg_cpu_adam_kernel("adam", launch, a, 0);
     return SG_OK;
 }
 

@@ -27,7 +27,7 @@ bool sg_matmul_is_thin(const sg_kernel_spec *spec)
         return false;
     sg_matmul_problem p = sg_matmul_describe(spec);
     return p.batch == 1 && !p.a_transposed && p.m > 0 && p.m <= MOST_ROWS && p.n >= TILE_COLUMNS && p.k > 0 &&
-           (p.b_transposed ? p.m >= LEAST_TURNED : p.n % SG_TILE_LANES == 0);
+           (!p.b_transposed || p.m >= LEAST_TURNED);
 }
 
 typedef struct job {
@@ -38,16 +38,30 @@ typedef struct job {
     char *scratch;
 } job;
 
-/* c = a b, tiles are columns. */
+static int64_t column_tiles(int64_t n) { return (n + SG_TILE_LANES) / TILE_COLUMNS; }
+
+/* All rows of `n` columns from `at` on, whole vectors. */
+static void run_vectors(const job *j, int64_t at, int64_t n)
+{
+    const sg_matmul_problem *p = &j->s->p;
+    j->kernels->thin_gemm(p->m, n, p->k, j->a, p->k, 1, j->b + at, p->n, j->c + at, p->n, NULL);
+}
+
+/* c = a b, tiles are columns. The last tile takes what is left, from one vector to just under three; if these are not whole, its last
+ * vector overlaps the one before and makes the same numbers again. */
 static void run_columns(void *arg, int64_t begin, int64_t end, int32_t thread)
 {
     (void)thread;
     const job *j = arg;
-    const sg_matmul_problem *p = &j->s->p;
+    int64_t n = j->s->p.n, tiles = column_tiles(n);
     unsigned mode = sg_cpu_flush_subnormals();
-    for (int64_t at = begin * TILE_COLUMNS; at < p->n && at < end * TILE_COLUMNS; at += TILE_COLUMNS)
-        j->kernels->thin_gemm(p->m, p->n - at < TILE_COLUMNS ? p->n - at : TILE_COLUMNS, p->k, j->a, p->k, 1, j->b + at,
-                              p->n, j->c + at, p->n, NULL);
+    for (int64_t tile = begin; tile < end; tile++) {
+        int64_t at = tile * TILE_COLUMNS, width = tile == tiles - 1 ? n - at : TILE_COLUMNS,
+                rest = width % SG_TILE_LANES;
+        run_vectors(j, at, width - rest);
+        if (rest > 0)
+            run_vectors(j, n - SG_TILE_LANES, SG_TILE_LANES);
+    }
     sg_cpu_restore_subnormals(mode);
 }
 
@@ -86,7 +100,7 @@ static bool launch(const sg_launch *l, sg_error *err)
     job j = {s, sg_tile_kernels_best(), l->in[0], l->in[1], l->out[0], l->workspace, (char *)l->workspace + s->turned};
     int32_t threads = p->m * p->n * p->k < SERIAL_WORK ? 1 : l->threads;
     if (!p->b_transposed) {
-        sg_cpu_parallel(threads, (p->n + TILE_COLUMNS - 1) / TILE_COLUMNS, run_columns, &j);
+        sg_cpu_parallel(threads, column_tiles(p->n), run_columns, &j);
         return true;
     }
     sg_cpu_parallel(threads, (p->k + SG_TILE_LANES - 1) / SG_TILE_LANES, turn_columns, &j);

@@ -3,14 +3,13 @@
  * The gradient a'b of a layer [m, n] is as large as the layer, but takes only k multiply-adds an element, where k is the number of
  * rows in the batch: for small batches it is made faster than the optimiser reads p, m and v. So a tile of it is made in the cache
  * and used at once, and the step takes the time of its six streams through memory: the gradient is neither written nor read. */
-#include "ops/ops_internal.h"
+#include <string.h>
+
 #include "runtime/cpu/cpu_kernels.h"
 #include "runtime/cpu/tile_kernels_internal.h"
 #include "runtime/cpu/update_internal.h"
-#include "runtime/updates_internal.h"
 
-enum { P, A, M, V, LR, T, B, INPUTS };
-enum { OUTPUTS = 3, ADAM_INPUTS = 6, ADAM_GRADIENT = 1 };
+enum { P = SG_JOINED_ADAM_P, A = SG_JOINED_ADAM_FACTOR, B = SG_JOINED_ADAM_MORE, INPUTS };
 /* A longer sum is better made apart, with its operands packed. */
 enum { MOST_ROWS = 256 };
 /* Of the gradient, at once: two row blocks of the product, 24 KiB at the most. */
@@ -26,40 +25,21 @@ static void eval(const sg_eval_args *args)
     sg_joined_adam_eval(args, &sg_op_matmul, transposed, product, 2);
 }
 
-/* As of sparse_adam: p, m, v are read and written. */
 static sg_cost cost(const sg_cost_args *args)
 {
     double elements = (double)sg_shape_count(&args->in_shape[P]), k = (double)args->in_shape[A].dim[0];
     double operands = (double)sg_shape_count(&args->in_shape[A]) + (double)sg_shape_count(&args->in_shape[B]);
-    return (sg_cost){(2 * k + 15) * elements, 24 * elements + 4 * operands};
+    return sg_joined_adam_cost(args, 2 * k * elements, 4 * operands);
 }
 
-static const sg_attr_spec attrs[] = {{"beta1", SG_ATTR_REAL},
-                                     {"beta2", SG_ATTR_REAL},
-                                     {"eps", SG_ATTR_REAL},
-                                     {"weight_decay", SG_ATTR_REAL},
-                                     {"decoupled", SG_ATTR_INT}};
-enum { ATTRS = sizeof attrs / sizeof attrs[0] };
-
-static const sg_op product_adam = {
-    .name = "product_adam",
-    .summary = "adam with the gradient matmul(a', b)",
-    .n_in = INPUTS,
-    .n_out = OUTPUTS,
-    .flags = SG_OP_STOP,
-    .attrs = attrs,
-    .n_attrs = ATTRS,
-    .infer = sg_joined_adam_infer,
-    .eval = eval,
-    .cost = cost,
-};
+static const sg_op product_adam =
+    SG_JOINED_ADAM_OP("product_adam", "adam with the gradient matmul(a', b)", INPUTS, eval, cost);
 
 /* --------------------------------------------------------------------------------------------------------- the pass */
 
 /* a'b of two matrices with whole vectors to a row. */
-static bool fits(sg_value gradient, sg_value a, sg_value b)
+static bool fits(const sg_node *product, sg_value a, sg_value b)
 {
-    const sg_node *product = sg_node_of(gradient);
     return product->attr[0].i != 0 && product->attr[1].i == 0 && sg_rank_of(a) == 2 && sg_rank_of(b) == 2 &&
            sg_dim_of(a, 0) > 0 && sg_dim_of(a, 0) <= MOST_ROWS && sg_dim_of(b, 1) % SG_TILE_LANES == 0;
 }
@@ -67,20 +47,13 @@ static bool fits(sg_value gradient, sg_value a, sg_value b)
 static bool join(void *user, sg_graph *to, sg_graph *from, const sg_node *node, const sg_value *in, sg_value *out)
 {
     (void)user;
-    if (node->op != &sg_op_adam || sg_dtype_of(in[P]) != SG_F32 || sg_rank_of(in[P]) != 2)
-        return false;
-    const sg_node *product = sg_node_of(in[ADAM_GRADIENT]);
-    if (product->op != &sg_op_matmul || sg_reader_count(from, node->in[ADAM_GRADIENT]) != 1)
+    const sg_node *product = sg_joined_adam_product(from, node, in, &sg_op_matmul);
+    if (!product)
         return false;
     sg_value a = sg_value_at(to, product->in[0]), b = sg_value_at(to, product->in[1]);
-    if (!fits(in[ADAM_GRADIENT], a, b))
+    if (!fits(product, a, b))
         return false;
-    sg_value joined[INPUTS] = {[B] = b};
-    for (int k = 0; k < ADAM_INPUTS; k++)
-        joined[k] = k == ADAM_GRADIENT ? a : in[k];
-    sg_value first = sg_build(to, &product_adam, joined, INPUTS, node->attr);
-    for (int k = 0; k < OUTPUTS; k++)
-        out[k] = sg_output_of(first, k);
+    sg_joined_adam_build(to, &product_adam, node, in, a, &b, 1, out);
     return true;
 }
 
@@ -94,41 +67,36 @@ sg_status sg_cpu_join_updates(sg_graph *from, sg_graph *to, sg_error *err)
 typedef struct state {
     int64_t m, n, k;
     int64_t width, blocks; /* columns of a tile, and tiles side by side */
-    sg_attr attr[ATTRS];
+    sg_attr attr[SG_JOINED_ADAM_ATTRS];
     size_t scratch; /* bytes of one thread */
 } state;
 
 typedef struct job {
     const state *s;
-    const sg_launch *l;
-    const sg_row_kernels *rows;
     const sg_tile_kernels *tiles;
-    sg_adam_step step;
+    sg_cpu_step step;
 } job;
 
 /* One tile, `m` rows and `n` columns from element `at` of the layer, which its gradient starts at a and b. */
 static void update_tile(const job *j, int64_t m, int64_t n, int64_t at, const float *a, const float *b, float *gradient)
 {
     const state *s = j->s;
-    const void *const *in = j->l->in;
-    void *const *out = j->l->out;
     j->tiles->gemm(m, n, s->k, a, 1, s->m, b, s->n, gradient, n, false);
     for (int64_t row = 0; row < m; row++, at += s->n)
-        j->rows->adam(n, &j->step, (const float *)in[P] + at, gradient + row * n, (const float *)in[M] + at,
-                      (const float *)in[V] + at, (float *)out[0] + at, (float *)out[1] + at, (float *)out[2] + at);
+        sg_cpu_adam_run(&j->step, at, n, gradient + row * n);
 }
 
 static void run_tiles(void *arg, int64_t begin, int64_t end, int32_t thread)
 {
     const job *j = arg;
     const state *s = j->s;
-    float *gradient = (float *)((char *)j->l->workspace + (size_t)thread * s->scratch);
+    const sg_launch *l = j->step.l;
+    float *gradient = (float *)((char *)l->workspace + (size_t)thread * s->scratch);
     unsigned mode = sg_cpu_flush_subnormals();
     for (int64_t tile = begin; tile < end; tile++) {
         int64_t row = tile / s->blocks * TILE_ROWS, col = tile % s->blocks * s->width;
         int64_t m = s->m - row < TILE_ROWS ? s->m - row : TILE_ROWS, n = s->n - col < s->width ? s->n - col : s->width;
-        update_tile(j, m, n, row * s->n + col, (const float *)j->l->in[A] + row, (const float *)j->l->in[B] + col,
-                    gradient);
+        update_tile(j, m, n, row * s->n + col, (const float *)l->in[A] + row, (const float *)l->in[B] + col, gradient);
     }
     sg_cpu_restore_subnormals(mode);
 }
@@ -137,8 +105,7 @@ static bool launch(const sg_launch *l, sg_error *err)
 {
     (void)err;
     const state *s = l->state;
-    job j = {s, l, sg_row_kernels_best(), sg_tile_kernels_best(),
-             sg_cpu_adam_coefficients(s->attr, *(const float *)l->in[LR], *(const float *)l->in[T])};
+    job j = {s, sg_tile_kernels_best(), sg_cpu_adam_step(s->attr, l)};
     sg_cpu_parallel(l->threads, (s->m + TILE_ROWS - 1) / TILE_ROWS * s->blocks, run_tiles, &j);
     return true;
 }
@@ -146,7 +113,6 @@ static bool launch(const sg_launch *l, sg_error *err)
 static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
 {
     (void)device;
-    static const int32_t alias[OUTPUTS] = {P, M, V};
     state *s = sg_calloc(1, sizeof *s);
     if (!s)
         return sg_fail(err, SG_E_MEMORY, "out of memory for an Adam step");
@@ -155,15 +121,9 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     s->k = spec->in_shape[A].dim[0];
     s->blocks = (s->n + TILE_COLUMNS - 1) / TILE_COLUMNS;
     s->width = s->blocks ? sg_tile_pad((s->n + s->blocks - 1) / s->blocks) : 0;
-    for (int k = 0; k < ATTRS; k++)
-        s->attr[k] = spec->attr[k];
+    memcpy(s->attr, spec->attr, sizeof s->attr);
     s->scratch = sg_cpu_apart((size_t)(TILE_ROWS * s->width) * sizeof(float));
-    *out = (sg_kernel){.name = "product adam",
-                       .launch = launch,
-                       .state = s,
-                       .release = sg_free,
-                       .alias = alias,
-                       .workspace = s->scratch * (size_t)spec->threads};
+    *out = sg_cpu_adam_kernel("product adam", launch, s, s->scratch * (size_t)spec->threads);
     return SG_OK;
 }
 

@@ -81,23 +81,33 @@ static inline void fetch_row(const float *row, int n)
         __builtin_prefetch(row + i);
 }
 
-/* `count` vectors of one output row stay in registers while the rows of w stream by. */
+/* Most vectors of an output row that stay in registers while the rows of w stream by: one pass over them for a wide row, so that
+ * what is read of a row of w is long. */
+#if WIDTH > 8
+#define GATHER_VECTORS 16
+#else
+#define GATHER_VECTORS 8
+#endif
+
 static inline __attribute__((always_inline)) void gather_sum_block(int count, int64_t begin, int64_t end,
                                                                    const float *value, const int32_t *order,
                                                                    const int32_t *index, const float *w, int64_t stride,
                                                                    float *out)
 {
-    vec acc[8];
+    vec acc[GATHER_VECTORS];
+#pragma GCC unroll 16
     for (int i = 0; i < count; i++)
         acc[i] = (vec){0};
     for (int64_t j = begin; j < end; j++) {
-        if (count == 8 && j + AHEAD < end)
+        if (count >= 4 && j + AHEAD < end)
             fetch_row(w + index[j + AHEAD] * stride, count * WIDTH);
         const float *row = w + index[j] * stride;
         const vec v = splat(value[order ? order[j] : j]);
+#pragma GCC unroll 16
         for (int i = 0; i < count; i++)
             acc[i] += v * load(row + i * WIDTH);
     }
+#pragma GCC unroll 16
     for (int i = 0; i < count; i++)
         store(out + i * WIDTH, acc[i]);
 }
@@ -106,12 +116,24 @@ static void gather_sum(int64_t n, int64_t begin, int64_t end, const float *value
                        const int32_t *index, const float *w, int64_t stride, float *out)
 {
     int64_t i = 0;
-    for (; i + 8 * WIDTH <= n; i += 8 * WIDTH)
-        gather_sum_block(8, begin, end, value, order, index, w + i, stride, out + i);
-    for (; i + 4 * WIDTH <= n; i += 4 * WIDTH)
-        gather_sum_block(4, begin, end, value, order, index, w + i, stride, out + i);
-    for (; i + WIDTH <= n; i += WIDTH)
-        gather_sum_block(1, begin, end, value, order, index, w + i, stride, out + i);
+    for (int64_t vectors = n / WIDTH; vectors > 0;) { /* in blocks of about the same width */
+        int64_t blocks = (vectors + GATHER_VECTORS - 1) / GATHER_VECTORS, count = (vectors + blocks - 1) / blocks;
+        switch (count) {
+#define BLOCK(c)                                                                                                       \
+    case c:                                                                                                            \
+        gather_sum_block(c, begin, end, value, order, index, w + i, stride, out + i);                                  \
+        break;
+            BLOCK(1)
+            BLOCK(2)
+            BLOCK(3) BLOCK(4) BLOCK(5) BLOCK(6) BLOCK(7) BLOCK(8)
+#if GATHER_VECTORS > 8
+                BLOCK(9) BLOCK(10) BLOCK(11) BLOCK(12) BLOCK(13) BLOCK(14) BLOCK(15) BLOCK(16)
+#endif
+#undef BLOCK
+        }
+        i += count * WIDTH;
+        vectors -= count;
+    }
     if (i < n && n >= WIDTH) { /* the last vector overlaps the one before: the same bits are written again */
         i = n - WIDTH;
         gather_sum_block(1, begin, end, value, order, index, w + i, stride, out + i);

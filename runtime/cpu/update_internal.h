@@ -1,13 +1,23 @@
-/* update_internal.h - what adam.c and csr.c lend to sparse_adam.c and product_adam.c, which join optimiser steps with
- * what makes their gradient. */
+/* update_internal.h - the kernels of adam, sparse_adam and product_adam: what adam.c and csr.c lend to the others. */
 #ifndef SG_CPU_UPDATE_INTERNAL_H
 #define SG_CPU_UPDATE_INTERNAL_H
 
 #include "runtime/cpu/cpu_internal.h"
 #include "runtime/cpu/row_kernels_internal.h"
+#include "runtime/updates_internal.h"
 
-/* The coefficients of an Adam step with these attributes (those of the op adam), learning rate and step count. */
-sg_adam_step sg_cpu_adam_coefficients(const sg_attr *attr, double lr, double t);
+/* The step of a launch whose node has the attributes of adam, and its operands or those of a joined step. */
+typedef struct sg_cpu_step {
+    const sg_launch *l;
+    const sg_row_kernels *rows;
+    sg_adam_step step;
+} sg_cpu_step;
+sg_cpu_step sg_cpu_adam_step(const sg_attr *attr, const sg_launch *l);
+/* Of n parameters from element `at` on, given their gradient. */
+void sg_cpu_adam_run(const sg_cpu_step *s, int64_t at, int64_t n, const float *gradient);
+/* A kernel that updates in place where the plan allows; `state` comes from sg_alloc and goes with it. */
+sg_kernel sg_cpu_adam_kernel(const char *name, bool (*launch)(const sg_launch *l, sg_error *err), void *state,
+                             size_t workspace);
 
 /* Index arrays of one orientation: pointers to `lines` ranges of `capacity` non-zeros, for each non-zero a row of the dense
  * operand (`others` of them), and its place among the values (NULL: in order). Names are for messages. */

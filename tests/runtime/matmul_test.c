@@ -59,6 +59,9 @@ static void test_layers(void **state)
     check(TN, none, none, 200, 159, 672);
     check(TN, none, none, 400, 159, 32);
     check(NN, none, none, 45, 208, 300);
+    check(NN, none, none, 32, 159, 200);
+    check(NN, none, none, 45, 47, 600);
+    check(NN, none, none, 5, 49, 1100);
     check(NT, none, none, 45, 130, 300);
     check(NT, none, none, 64, 300, 130);
     check(NN, none, none, 300, 530, 70);
