@@ -17,6 +17,9 @@ sg_status sg_matmul_prepare_terms(const sg_matmul_problem *p, int32_t n, int32_t
 sg_status sg_cpu_join_products(sg_graph *from, sg_graph *to, sg_error *err);
 extern const sg_cpu_kernel sg_cpu_matmul_sum_kernels[];
 
+/* Sums of products with a spread row or column, as products (matmul_row.c). */
+sg_status sg_cpu_products_with_rows(sg_graph *from, sg_graph *to, sg_error *err);
+
 /* matmul_small.c: products that are over before a call to oneDNN has begun, and products with a vector. */
 bool sg_matmul_is_small(const sg_kernel_spec *spec);
 sg_status sg_matmul_prepare_small(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err);

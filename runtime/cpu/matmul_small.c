@@ -51,17 +51,27 @@ static void product_row(const job *j, const float *a, const float *b, float *c, 
             c[col] = j->sums->dot(p->k, a, b + col * p->k);
 }
 
+/* Rows are counted on: divisions would take longer than a short row. */
 static void run_pieces(void *arg, int64_t begin, int64_t end, int32_t thread)
 {
     (void)thread;
     const job *j = arg;
     const sg_matmul_problem *p = &j->s->p;
+    int64_t a, b, each = pieces(p), piece = begin % each, r = begin / each, i = r % p->m;
     unsigned mode = sg_cpu_flush_subnormals();
+    sg_matmul_offsets(p, r / p->m, &a, &b);
     for (int64_t t = begin; t < end; t++) {
-        int64_t a, b, r = t / pieces(p), i = r % p->m, first = t % pieces(p) * PIECE;
-        sg_matmul_offsets(p, r / p->m, &a, &b);
+        int64_t first = piece * PIECE;
         product_row(j, j->a + a + (p->a_transposed ? i : i * p->k), j->b + b, j->c + r * p->n, first,
                     first + PIECE < p->n ? first + PIECE : p->n);
+        if (++piece < each)
+            continue;
+        piece = 0;
+        r++;
+        if (++i == p->m && t + 1 < end) {
+            i = 0;
+            sg_matmul_offsets(p, r / p->m, &a, &b);
+        }
     }
     sg_cpu_restore_subnormals(mode);
 }

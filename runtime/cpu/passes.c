@@ -27,7 +27,7 @@ static sg_status sparse_updates(sg_graph *from, sg_graph *to, sg_error *err)
  * which read what chains leave. */
 sg_status sg_cpu_fuse(sg_graph *from, sg_graph *to, sg_error *err)
 {
-    static const sg_fuse_pass passes[] = {sg_fuse_simplify, sg_cpu_join_products, chains, sparse_updates,
-                                          sg_cpu_join_updates};
+    static const sg_fuse_pass passes[] = {sg_fuse_simplify, sg_cpu_products_with_rows, sg_cpu_join_products, chains,
+                                          sparse_updates,   sg_cpu_join_updates};
     return sg_fuse_passes(passes, sizeof passes / sizeof passes[0], from, to, err);
 }

@@ -125,9 +125,14 @@ static void gather_sum(int64_t n, int64_t begin, int64_t end, const float *value
         break;
             BLOCK(1)
             BLOCK(2)
-            BLOCK(3) BLOCK(4) BLOCK(5) BLOCK(6) BLOCK(7) BLOCK(8)
+            BLOCK(3)
+            BLOCK(4)
+            BLOCK(5)
+            BLOCK(6)
+            BLOCK(7)
+            BLOCK(8)
 #if GATHER_VECTORS > 8
-                BLOCK(9) BLOCK(10) BLOCK(11) BLOCK(12) BLOCK(13) BLOCK(14) BLOCK(15) BLOCK(16)
+            BLOCK(9) BLOCK(10) BLOCK(11) BLOCK(12) BLOCK(13) BLOCK(14) BLOCK(15) BLOCK(16)
 #endif
 #undef BLOCK
         }
@@ -147,45 +152,61 @@ static void gather_sum(int64_t n, int64_t begin, int64_t end, const float *value
     }
 }
 
-/* Balanced tree over the lanes. */
-static inline float fold(float *lane)
+/* Balanced tree over the lanes, lane i of which is element i % WIDTH of bank i / WIDTH. */
+static inline float fold(vec *bank)
 {
-    for (int half = LANES / 2; half > 0; half /= 2)
+    float lane[WIDTH];
+    for (int half = BANKS / 2; half > 0; half /= 2)
+        for (int k = 0; k < half; k++)
+            bank[k] += bank[k + half];
+    store(lane, bank[0]);
+    for (int half = WIDTH / 2; half > 0; half /= 2)
         for (int i = 0; i < half; i++)
             lane[i] += lane[i + half];
     return lane[0];
 }
 
+/* Less than a vector, the rest zero. */
+static inline vec load_some(int64_t n, const float *x)
+{
+    float part[WIDTH] = {0};
+    for (int64_t i = 0; i < n; i++)
+        part[i] = x[i];
+    return load(part);
+}
+
 static float dot(int64_t n, const float *a, const float *b)
 {
     vec acc[BANKS];
-    float lane[LANES];
     for (int k = 0; k < BANKS; k++)
         acc[k] = (vec){0};
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES)
         for (int k = 0; k < BANKS; k++)
             acc[k] += load(a + i + k * WIDTH) * load(b + i + k * WIDTH);
-    memcpy(lane, acc, sizeof lane);
-    for (int k = 0; i < n; i++, k++)
-        lane[k] += a[i] * b[i];
-    return fold(lane);
+    int k = 0;
+    for (; i + WIDTH <= n; i += WIDTH)
+        acc[k++] += load(a + i) * load(b + i);
+    if (i < n)
+        acc[k] += load_some(n - i, a + i) * load_some(n - i, b + i);
+    return fold(acc);
 }
 
 static float sum(int64_t n, const float *x)
 {
     vec acc[BANKS];
-    float lane[LANES];
     for (int k = 0; k < BANKS; k++)
         acc[k] = (vec){0};
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES)
         for (int k = 0; k < BANKS; k++)
             acc[k] += load(x + i + k * WIDTH);
-    memcpy(lane, acc, sizeof lane);
-    for (int k = 0; i < n; i++, k++)
-        lane[k] += x[i];
-    return fold(lane);
+    int k = 0;
+    for (; i + WIDTH <= n; i += WIDTH)
+        acc[k++] += load(x + i);
+    if (i < n)
+        acc[k] += load_some(n - i, x + i);
+    return fold(acc);
 }
 
 static inline vec larger(vec v, vec top)
@@ -240,26 +261,22 @@ static void scale(int64_t n, float factor, float *x)
 
 static float exp_sum(int64_t n, const float *x, float shift, float *out)
 {
-    vec acc = {0};
-    float lane[LANES] = {0};
+    vec acc[BANKS] = {{0}};
     int64_t i = 0;
     for (; i + WIDTH <= n; i += WIDTH) {
         vec e = EXP(load(x + i) - shift);
-        acc += e;
+        acc[0] += e;
         if (out)
             store(out + i, e);
     }
-    memcpy(lane, &acc, sizeof acc);
     if (i < n) {
-        float tail[WIDTH] = {0};
-        memcpy(tail, x + i, (size_t)(n - i) * sizeof(float));
-        store(tail, EXP(load(tail) - shift));
-        for (int k = 0; k < n - i; k++)
-            lane[k] += tail[k];
+        float tail[WIDTH];
+        store(tail, EXP(load_some(n - i, x + i) - shift));
         if (out)
             memcpy(out + i, tail, (size_t)(n - i) * sizeof(float));
+        acc[0] += load_some(n - i, tail);
     }
-    return fold(lane);
+    return fold(acc);
 }
 
 /* Runs of RUN rows are added up in registers, then added to the totals: errors grow with RUN + rows / RUN, not rows. */

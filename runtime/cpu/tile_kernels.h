@@ -132,7 +132,7 @@ static void gemm(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_row,
 /* Blocks of 2 vectors by THIN_ROWS rows, which many registers make taller. */
 #define THIN_ROWS (COLUMNS > 2 ? 12 : 6)
 /* Rows of b that are asked for before their use, and that are used for all rows of a before the next ones. */
-#define THIN_AHEAD 8
+#define THIN_AHEAD 16
 #define THIN_DEPTH 512
 
 static inline __attribute__((always_inline)) void thin_block(const int rows, const int columns, const product *p,
