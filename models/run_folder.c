@@ -232,20 +232,36 @@ static bool is_empty(const char *folder)
     return entries && found < 3;
 }
 
-/* The run directory belongs to one process at a time: a second one would undo checkpoints and mix the logs. The lock ends with
- * the process, however that ends; a file system that knows no locks does without. Seeds lie in the directory of the whole. */
+/* The run directory belongs to one process at a time: a second one would undo checkpoints and mix the logs. What is locked is the
+ * directory itself, by whatever name it is reached, and the lock ends with the process, however that ends; a file system that knows no
+ * locks does without. Several seeds lie in the directory of the whole, which is locked for all of them; a run by itself that lies in
+ * such a directory shares the lock on it with others by themselves, and keeps out the whole. */
+static sg_status lock_folder(const char *folder, int mode, DIR **out, sg_error *err)
+{
+    struct stat named, held;
+    if (*out)
+        closedir(*out);
+    if (!(*out = opendir(folder)))
+        return sg_fail(err, SG_E_IO, "cannot open folder %s: %s", folder, strerror(errno));
+    bool busy = flock(dirfd(*out), mode | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (!busy && stat(folder, &named) == 0 && fstat(dirfd(*out), &held) == 0)
+        busy = named.st_ino != held.st_ino || named.st_dev != held.st_dev; /* moved aside between the two calls */
+    return busy ? sg_fail(err, SG_E_ARGUMENT, "%s: another process is training in this directory", folder) : SG_OK;
+}
+
 static sg_status lock(const sgi_run *run, sg_error *err)
 {
     sgi_group *g = run->group;
     if (run->folder != g->options->folder)
         return SG_OK;
-    if (g->lock)
-        closedir(g->lock);
-    if (!(g->lock = opendir(run->folder)))
-        return sg_fail(err, SG_E_IO, "cannot open folder %s: %s", run->folder, strerror(errno));
-    if (flock(dirfd(g->lock), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-        return sg_fail(err, SG_E_ARGUMENT, "%s: another process is training in this directory", run->folder);
-    return SG_OK;
+    SG_TRY(lock_folder(run->folder, LOCK_EX, &g->lock, err));
+    char *above = path_in(run, ".."), *settings = path_in(run, "../config.yml");
+    sg_status status = above && settings ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
+    if (status == SG_OK && access(settings, F_OK) == 0)
+        status = lock_folder(above, LOCK_SH, &g->lock_above, err);
+    sg_free(above);
+    sg_free(settings);
+    return status;
 }
 
 static sg_status claim(const sgi_run *run, sg_error *err)

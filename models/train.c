@@ -102,6 +102,8 @@ void sgi_group_close(sgi_group *g)
         close_run(&g->run[i]);
     if (g->lock)
         closedir(g->lock);
+    if (g->lock_above)
+        closedir(g->lock_above);
     sg_batch_free(g->batch);
     sg_free(g->order);
     sg_free(g->p);

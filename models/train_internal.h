@@ -80,7 +80,8 @@ struct sgi_group {
     const sg_train_config *c; /* settings; the seed is each run's own */
     sg_training_data *d;
     const sg_train_options *options;
-    DIR *lock; /* the run directory, held while this process trains in it */
+    /* The run directory, and the one above it if that is a run of several seeds; held while this process trains. */
+    DIR *lock, *lock_above;
     sg_step_options step;
     int64_t steps; /* batches an epoch */
     sg_batch *batch;

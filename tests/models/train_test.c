@@ -37,12 +37,19 @@ typedef struct ears {
     double known;                  /* the best one that the start of the run told; NaN: none */
     int64_t done, left;            /* batches that it told */
     bool resumed;
+    const char *other; /* a directory that somebody else wants meanwhile; NULL: none */
+    bool given;        /* and got */
 } ears;
 
 static bool listen(void *user, const sg_train_event *e)
 {
     ears *heard = user;
     heard->resumed |= e->resumed;
+    if (heard->other) {
+        int other = open(heard->other, O_RDONLY | O_DIRECTORY);
+        heard->given |= flock(other, LOCK_EX | LOCK_NB) == 0;
+        close(other);
+    }
     if (e->moment == SG_TRAIN_STARTED) {
         heard->known = e->best_value;
         heard->done = e->done;
@@ -514,6 +521,44 @@ static void busy_directories_are_refused(void **state)
     free(aside);
 }
 
+static void refused_as_busy(const char *folder)
+{
+    outcome o = train_in(folder, NULL, NULL, false, NULL);
+    assert_int_equal(o.status, SG_E_ARGUMENT);
+    assert_non_null(strstr(o.err.text, "another process"));
+}
+
+/* By whatever name: a link, dots on the way, a seed's directory within that of the whole, which in turn is not to be had while the
+ * seed is trained by itself. */
+static void busy_by_another_name(void **state)
+{
+    (void)state;
+    char *folder = run_folder("named"), *link = run_folder("linked"), *dots = run_folder("named/../named/.");
+    char *seed = run_folder("named/seed-1"), *seed_link = run_folder("link-to-seed");
+    ears heard = {.stop_epoch = 1, .stop_step = 2, .other = folder};
+    assert_int_equal(train_in(folder, NULL, NULL, false, &heard).status, SG_OK);
+    assert_false(heard.given);
+    assert_int_equal(symlink("named", link), 0);
+    int other = open(folder, O_RDONLY | O_DIRECTORY);
+    assert_int_equal(flock(other, LOCK_EX | LOCK_NB), 0);
+    refused_as_busy(link);
+    refused_as_busy(dots);
+    refused_as_busy(seed); /* the directory above is a run */
+    assert_int_equal(symlink("named/seed-1", seed_link), 0);
+    refused_as_busy(seed_link);
+    close(other);
+    heard = (ears){.stop_epoch = 1, .stop_step = 2, .other = folder};
+    assert_int_equal(train_in(seed_link, NULL, NULL, false, &heard).status, SG_OK);
+    assert_false(heard.given);
+    finishes(link, NULL, NULL, NULL);
+    same_runs(folder, whole);
+    free(folder);
+    free(link);
+    free(dots);
+    free(seed);
+    free(seed_link);
+}
+
 static void finished_runs_are_kept(void **state)
 {
     (void)state;
@@ -670,6 +715,7 @@ int main(void)
         cmocka_unit_test(remains_are_swept),
         cmocka_unit_test(remains_of_models_are_swept),
         cmocka_unit_test(busy_directories_are_refused),
+        cmocka_unit_test(busy_by_another_name),
         cmocka_unit_test(finished_runs_are_kept),
         cmocka_unit_test(other_settings_are_refused),
         cmocka_unit_test(damaged_checkpoints_are_refused),
