@@ -74,7 +74,7 @@ static bool worth_a_body(const sg_fuse_plan *p, const sg_node *node)
 {
     int32_t g = p->group[node->index];
     bool reads_free = false, reads_memory = false;
-    if (p->role[node->index] == SG_FUSE_PRODUCT)
+    if (p->role[node->index] == SG_FUSE_PRODUCT || p->role[node->index] == SG_FUSE_JOIN)
         return p->groups[g].count > 1;
     for (int32_t k = 0; k < node->n_in; k++) {
         if (!sg_fuse_reads(node, k))
@@ -97,7 +97,7 @@ static sg_value from_outside(body_builder *b, int32_t value)
 
 static sg_value copy_into_body(body_builder *b, const sg_node *node)
 {
-    sg_value in[3];
+    sg_value in[SG_FUSE_MOST_JOINED];
     bool is_product = b->plan->role[node->index] == SG_FUSE_PRODUCT;
     for (int32_t k = 0; k < node->n_in; k++)
         in[k] = is_product               ? from_outside(b, node->in[k])

@@ -7,7 +7,10 @@
 
 /* What may follow a matrix product. */
 typedef enum sg_fuse_follow { SG_FUSE_NOTHING, SG_FUSE_CHOSEN, SG_FUSE_STEPS } sg_fuse_follow;
-enum { SG_FUSE_MOST_CHOSEN = 4 }; /* members of a product's chain of chosen steps */
+enum {
+    SG_FUSE_MOST_CHOSEN = 4, /* members of a product's chain of chosen steps */
+    SG_FUSE_MOST_JOINED = 8  /* operands of a concat that ends a chain */
+};
 
 /* A sum as x [outer, length, inner] -> y [outer, inner]. */
 typedef struct sg_sum_form {
@@ -23,6 +26,8 @@ typedef struct sg_fuse_rules {
     bool (*has)(const sg_op *op, int32_t n_in, const sg_dtype *in, sg_dtype out);
     /* May a chain end in this node, a sum or sum_like of that form? NULL: never. */
     bool (*sums)(const sg_node *node, const sg_sum_form *form);
+    /* May a chain end in this node, a concat? Its operands are then computed where they will lie. NULL: never. */
+    bool (*joins)(sg_graph *graph, const sg_node *node);
     /* What may follow a matrix product in one kernel, so that it sees each element before it goes to memory. NULL: nothing. */
     sg_fuse_follow (*follow)(sg_graph *graph, const sg_node *product);
     /* Is `step`, which reads the last of member[0 .. n), one that may follow them? The first is a product of SG_FUSE_CHOSEN. */
@@ -41,12 +46,13 @@ sg_status sg_fuse_passes(const sg_fuse_pass *pass, int32_t n, sg_graph *from, sg
 
 /* What a node is to the pass. */
 typedef enum sg_fuse_role {
-    SG_FUSE_NONE,   /* runs by itself */
-    SG_FUSE_NUMBER, /* the same number everywhere: copied into each chain that reads it */
-    SG_FUSE_VIEW,   /* another view of its operand: a chain reads through it */
-    SG_FUSE_STEP,   /* elementwise, or a draw */
-    SG_FUSE_SUM,    /* a sum: ends a chain */
-    SG_FUSE_PRODUCT /* a matrix product: begins a chain; its own operands are read from memory */
+    SG_FUSE_NONE,    /* runs by itself */
+    SG_FUSE_NUMBER,  /* the same number everywhere: copied into each chain that reads it */
+    SG_FUSE_VIEW,    /* another view of its operand: a chain reads through it */
+    SG_FUSE_STEP,    /* elementwise, or a draw */
+    SG_FUSE_SUM,     /* a sum: ends a chain */
+    SG_FUSE_PRODUCT, /* a matrix product: begins a chain; its own operands are read from memory */
+    SG_FUSE_JOIN     /* a concat: ends chains, one of each operand, each of its own shape */
 } sg_fuse_role;
 
 typedef struct sg_fuse_group {
@@ -57,6 +63,7 @@ typedef struct sg_fuse_group {
     bool cheap;      /* every member costs about an addition: may be computed again for each broadcast copy */
     int32_t product; /* a chain has one at most: its node, or -1 */
     bool chosen;     /* what may follow it is chosen step by step */
+    bool joined;     /* ends in a concat, whose shape `space` is */
 } sg_fuse_group;
 
 /* Groups of one graph. A group is named by its first member. It runs where its last member stands. */

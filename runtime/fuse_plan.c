@@ -83,6 +83,9 @@ static sg_fuse_role role_of(const sg_fuse_plan *p, const sg_node *node)
         return SG_FUSE_SUM;
     if (node->op == &sg_op_matmul)
         return p->rules->follow && p->rules->follow(p->graph, node) ? SG_FUSE_PRODUCT : SG_FUSE_NONE;
+    if (node->op == &sg_op_concat)
+        return p->rules->joins && node->n_in <= SG_FUSE_MOST_JOINED && p->rules->joins(p->graph, node) ? SG_FUSE_JOIN
+                                                                                                       : SG_FUSE_NONE;
     if (!is_step(p, node))
         return SG_FUSE_NONE;
     if (node->op == &sg_op_fill_like)
@@ -239,13 +242,15 @@ static void merge(sg_fuse_plan *p, int32_t a, int32_t b)
         .cheap = x.cheap && y.cheap,
         .product = x.product >= 0 ? x.product : y.product,
         .chosen = x.chosen || y.chosen,
+        .joined = x.joined || y.joined,
     };
 }
 
 static void try_merge(sg_fuse_plan *p, int32_t producer, int32_t node)
 {
     int32_t a = p->group[producer], b = p->group[node];
-    if (a < 0 || a == b || p->role[producer] == SG_FUSE_SUM || p->groups[a].count + p->groups[b].count > MOST_MEMBERS)
+    if (a < 0 || a == b || p->role[producer] == SG_FUSE_SUM || p->groups[a].joined ||
+        p->groups[a].count + p->groups[b].count > MOST_MEMBERS)
         return;
     int32_t last = p->groups[a].last > p->groups[b].last ? p->groups[a].last : p->groups[b].last;
     if (!reads_sum_of(p, a, b) && !reads_sum_of(p, b, a) && products_fit(p, a, b) && spaces_fit(p, a, b) &&
@@ -253,9 +258,21 @@ static void try_merge(sg_fuse_plan *p, int32_t producer, int32_t node)
         merge(p, a, b);
 }
 
+/* The chain that makes an operand of a concat, for it alone. */
+static void try_join(sg_fuse_plan *p, int32_t operand, int32_t concat)
+{
+    int32_t a = p->group[sg_node_of(sg_value_at(p->graph, operand))->index], b = p->group[concat];
+    if (a < 0 || a == b || p->groups[a].joined || p->groups[a].axes > 0 || p->groups[a].product >= 0 ||
+        p->groups[a].count + p->groups[b].count > MOST_MEMBERS)
+        return;
+    if (sg_shape_equal(&p->groups[a].space, shape_at(p, operand)) && read_only_by(p, a, b))
+        merge(p, a, b);
+}
+
 static void place_node(sg_fuse_plan *p, const sg_node *node)
 {
     bool is_sum = p->role[node->index] == SG_FUSE_SUM, is_product = p->role[node->index] == SG_FUSE_PRODUCT;
+    bool is_join = p->role[node->index] == SG_FUSE_JOIN;
     bool is_draw = node->op->flags & SG_OP_RANDOM;
     p->group[node->index] = node->index;
     p->groups[node->index] = (sg_fuse_group){
@@ -265,10 +282,13 @@ static void place_node(sg_fuse_plan *p, const sg_node *node)
         .space = *shape_at(p, is_sum ? node->in[0] : node->out),
         .axes = is_sum ? axes_of(p, node) : 0,
         .cheap = !is_sum && !is_draw && is_cheap(node),
+        .joined = is_join,
         .product = is_product ? node->index : -1,
         .chosen = is_product && p->rules->follow(p->graph, node) == SG_FUSE_CHOSEN,
     };
-    for (int32_t k = 0; !is_product && k < node->n_in; k++)
+    for (int32_t k = 0; is_join && k < node->n_in; k++)
+        try_join(p, node->in[k], node->index);
+    for (int32_t k = 0; !is_product && !is_join && k < node->n_in; k++)
         if (sg_fuse_reads(node, k))
             try_merge(p, sg_node_of(sg_value_at(p->graph, node->in[k]))->index, node->index);
 }

@@ -44,6 +44,7 @@ static bool launch(const sg_launch *l, sg_error *err)
     parameter[n++] = &repeat;
     parameter[n] = &stride;
     dim3 grid = {c->blocks, 1, (unsigned)l->replicas}, block = {BLOCK, 1, 1};
+    sg_cuda_overlap(l->stream);
     return sg_cuda_check(cudaLaunchKernel((const void *)c->kernel, grid, block, parameter, 0, l->stream),
                          "launch of a chain", err) == SG_OK;
 }

@@ -14,6 +14,14 @@
     __device__ float sg_##name(float x, float y) { return x operation y; }                                             \
     __device__ float sg_##name(int x, int y) { return x operation y; }
 
+// Every thread begins with it: what a launch before this one has written is there then (record.c).
+__device__ void sg_wait()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 // Memory and registers: bool is a byte, bf16 the upper half of a float, rounded to nearest even.
 struct sg_bf16 {
     unsigned short bits;
@@ -44,6 +52,32 @@ template <class T, int V> struct alignas(sizeof(T) * V < 16 ? sizeof(T) * V : 16
 };
 template <int V, class T> __device__ sg_pack<T, V> sg_load(const T *from) { return *(const sg_pack<T, V> *)from; }
 template <class T, int V> __device__ void sg_store(T *to, const sg_pack<T, V> &pack) { *(sg_pack<T, V> *)to = pack; }
+// To a place that begins no pack. Where the packs of a warp are neighbours there, in their `together`, neighbouring threads
+// store neighbouring elements all the same.
+template <class T, int V> __device__ void sg_store_apart(T *to, const sg_pack<T, V> &pack, bool together)
+{
+    if (V == 1 || !together) {
+#pragma unroll
+        for (int k = 0; k < V; k++)
+            to[k] = pack.x[k];
+        return;
+    }
+    __shared__ sg_pack<T, V> room[V == 1 ? 1 : 256];
+    const int lane = threadIdx.x % 32;
+    const T *packs = room[threadIdx.x - lane].x;
+    __syncwarp();
+    room[threadIdx.x] = pack;
+    __syncwarp();
+#pragma unroll
+    for (int k = 0; k < V; k++)
+        to[(k * 32 + lane) - lane * V] = packs[k * 32 + lane];
+}
+// Are the V elements from `first` on and those of the other threads of the warp in one run, of `count` elements?
+template <int V, class I> __device__ bool sg_together(I first, I run, I count)
+{
+    const I begin = first - threadIdx.x % 32 * V, end = begin + 32 * V;
+    return end <= count / V * V && begin / run == (end - 1) / run;
+}
 
 // The bits of V neighbouring elements of a draw; four share a block.
 template <int V> __device__ sg_pack<unsigned, V> sg_draw_bits(const sg_draw &draw, unsigned long long first)

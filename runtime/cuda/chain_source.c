@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ops/ops.h"
+#include "ops/ops_internal.h"
 #include "runtime/cuda/chain_parts_internal.h"
 
 #define SG_OP(name) extern const sg_op sg_op_##name;
@@ -31,14 +32,22 @@ typedef struct slot {
     bool loaded;
 } slot;
 
+/* Element i of an operand of a concat is element start + i + i / run * gap of the result; run 0: there is no concat. */
+typedef struct place_in_whole {
+    int64_t start, run, gap;
+} place_in_whole;
+
 typedef struct writer {
     const sg_kernel_spec *spec;
     sg_cuda_chain *chain;
+    int64_t threads; /* keep the device busy */
     slot *slot;
     int32_t n_slots, capacity;
     int32_t *parameter; /* of each operand, or NONE */
     bool *scattered;    /* of each operand: read at other places than the element's own */
     sg_shape space;
+    place_in_whole place;       /* of a part of a concat */
+    sg_cuda_text parts;         /* of a concat, finished */
     sg_cuda_text setup;         /* before the loop */
     sg_cuda_text loads, stores; /* of packs */
     sg_cuda_text reads, steps;  /* of each element between */
@@ -283,6 +292,23 @@ static void leave_sum(writer *w, int32_t of, int32_t output)
                 j);
 }
 
+static void put_store(writer *w, int32_t output)
+{
+    const place_in_whole *p = &w->place;
+    int j = (int)output, pack = w->chain->pack;
+    bool apart = p->run > 0 && (p->start % pack != 0 || (p->run + p->gap) % pack != 0);
+    sg_cuda_put(&w->stores, "        %s(out%d + first", apart ? "sg_store_apart" : "sg_store", j);
+    if (p->start > 0)
+        sg_cuda_put(&w->stores, " + (index)%lldull", (long long)p->start);
+    if (p->run > 0 && p->run < w->chain->count)
+        sg_cuda_put(&w->stores, " + first / (index)%lldull * (index)%lldull", (long long)p->run, (long long)p->gap);
+    sg_cuda_put(&w->stores, ", r%d", j);
+    if (apart)
+        sg_cuda_put(&w->stores, ", sg_together<V>(first, (index)%lldull, (index)%lldull)", (long long)p->run,
+                    (long long)w->chain->count);
+    sg_cuda_put(&w->stores, ");\n");
+}
+
 static void leave(writer *w, int32_t at, int32_t output)
 {
     if (at == NONE)
@@ -294,7 +320,7 @@ static void leave(writer *w, int32_t at, int32_t output)
     load(w, at);
     sg_cuda_put(&w->loads, "        sg_pack<%s, V> r%d;\n", memory_type(w->spec->out_dtype[output]), (int)output);
     sg_cuda_put(&w->steps, "            sg_write(&r%d.x[k], v%d);\n", (int)output, (int)at);
-    sg_cuda_put(&w->stores, "        sg_store(out%d + first, r%d);\n", (int)output, (int)output);
+    put_store(w, output);
 }
 
 /* ---- nodes */
@@ -319,19 +345,31 @@ static int32_t write_node(writer *w, sg_graph *body, const sg_node *node, const 
     return write_unit(w, &(unit){node->op, node->attr, node->n_in, in, shape, dtype});
 }
 
-static void write_body(writer *w, sg_graph *body)
+static bool is_input(const sg_node *node)
 {
-    int32_t *slot_of = sg_calloc(sg_value_count(body) + 1, sizeof *slot_of), next_input = 0;
-    w->failed |= !slot_of;
+    return node->op->flags & SG_OP_LEAF && !(node->op == &sg_op_constant && node->attr[0].count == 1);
+}
+
+/* The nodes that are wanted, or all. */
+static void write_nodes(writer *w, sg_graph *body, const bool *wanted, int32_t *slot_of)
+{
+    int32_t next_input = 0;
     for (int32_t n = 0; !w->failed && !w->unfit && n < sg_node_count(body); n++) {
         const sg_node *node = sg_node_at(body, n);
-        slot_of[node->out] = write_node(w, body, node, slot_of, &next_input);
+        if (!wanted || wanted[n])
+            slot_of[node->out] = write_node(w, body, node, slot_of, &next_input);
+        else
+            next_input += is_input(node);
     }
+}
+
+static void write_body(writer *w, sg_graph *body, int32_t *slot_of)
+{
+    write_nodes(w, body, NULL, slot_of);
     for (int32_t j = 0; !w->failed && !w->unfit && j < sg_result_count(body); j++) {
         sg_value v = sg_result_value(body, j);
         leave(w, slot_of[v.id], j);
     }
-    sg_free(slot_of);
 }
 
 static void write_single(writer *w)
@@ -377,6 +415,79 @@ static void put_loop(const writer *w, sg_cuda_text *all)
             (long long)(c->count / c->pack * c->pack), (long long)c->count);
 }
 
+/* What is done before the elements, for a pack of them, and the loop. */
+static void put_part(const writer *w, sg_cuda_text *all)
+{
+    sg_cuda_put(all, "%s", w->setup.at);
+    sg_cuda_put(
+        all,
+        "    const auto part = [&](auto width, index first) {\n        constexpr int V = decltype(width)::value;\n");
+    sg_cuda_put(all,
+                "%s#pragma unroll\n        for (int k = 0; k < V; k++) {\n            const index i = first + k;\n",
+                w->loads.at);
+    sg_cuda_put(all, "            (void)i;\n%s%s        }\n%s    };\n", w->reads.at, w->steps.at, w->stores.at);
+    if (w->chain->factor[0] != NONE)
+        put_product_loop(all);
+    else
+        put_loop(w, all);
+}
+
+/* ---- a concat: a chain of each operand, in a loop of its own */
+
+static void begin_part(writer *w, const sg_shape *space)
+{
+    sg_cuda_text *texts[] = {&w->setup, &w->loads, &w->reads, &w->steps, &w->stores};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        texts[i]->length = 0;
+        texts[i]->at[0] = 0;
+    }
+    w->n_slots = 0;
+    w->space = *space;
+    w->chain->count = sg_shape_count(space);
+    w->chain->pack = sg_cuda_chain_pack(w->spec, w->chain, w->threads);
+    while (w->place.run % w->chain->pack != 0)
+        w->chain->pack /= 2;
+}
+
+static void write_operand(writer *w, sg_graph *body, int32_t value, bool *wanted, int32_t *slot_of)
+{
+    memset(wanted, 0, (size_t)sg_node_count(body) * sizeof *wanted);
+    sg_graph_reach(body, &value, 1, false, wanted);
+    begin_part(w, sg_shape_of(sg_value_at(body, value)));
+    write_nodes(w, body, wanted, slot_of);
+    if (w->failed || w->unfit)
+        return;
+    leave(w, slot_of[value], 0);
+    sg_cuda_put(&w->parts, "    {\n");
+    put_part(w, &w->parts);
+    sg_cuda_put(&w->parts, "    }\n");
+}
+
+/* The chain's pack becomes that of its largest part. */
+static void write_concat(writer *w, sg_graph *body, const sg_node *concat, int32_t *slot_of)
+{
+    sg_axis_split y = sg_split_at(&w->space, concat->attr[0].i);
+    bool *wanted = sg_calloc(sg_node_count(body) + 1, sizeof *wanted);
+    int64_t before = 0, count = w->chain->count, most = 0;
+    int32_t pack = 1;
+    w->failed |= !wanted;
+    for (int32_t k = 0; !w->failed && !w->unfit && k < concat->n_in; k++) {
+        sg_axis_split x = sg_split_at(sg_shape_of(sg_value_at(body, concat->in[k])), concat->attr[0].i);
+        w->place = (place_in_whole){before * y.inner, x.size * x.inner, (y.size - x.size) * y.inner};
+        before += x.size;
+        if (x.outer * x.size * x.inner == 0)
+            continue;
+        write_operand(w, body, concat->in[k], wanted, slot_of);
+        pack = w->chain->count > most ? w->chain->pack : pack;
+        most = w->chain->count > most ? w->chain->count : most;
+    }
+    w->chain->count = count;
+    w->chain->pack = pack;
+    sg_free(wanted);
+}
+
+/* ---- the whole */
+
 /* The z axis of the grid counts replicas, outside of what a product uses it for. */
 static void put_replica(const writer *w, sg_cuda_text *all)
 {
@@ -392,7 +503,7 @@ static void put_replica(const writer *w, sg_cuda_text *all)
         sg_cuda_put(all, "    out%d = sg_further(out%d, offset);\n", (int)j, (int)j);
 }
 
-static void join(writer *w, sg_cuda_text *all)
+static void put_kernel(const writer *w, sg_cuda_text *all)
 {
     const sg_kernel_spec *spec = w->spec;
     const sg_cuda_chain *c = w->chain;
@@ -406,21 +517,13 @@ static void join(writer *w, sg_cuda_text *all)
         sg_cuda_put(all, "const %s *in%d, ", memory_type(spec->in_dtype[c->input[k]]), (int)k);
     for (int32_t j = 0; j < spec->n_out; j++)
         sg_cuda_put(all, "%s *out%d, ", memory_type(spec->out_dtype[j]), (int)j);
-    sg_cuda_put(all, "unsigned long long repeat, unsigned long long stride)\n{\n%s",
+    sg_cuda_put(all, "unsigned long long repeat, unsigned long long stride)\n{\n    sg_wait();\n%s",
                 product ? "    float element = 0;\n" : "");
     put_replica(w, all);
-    sg_cuda_put(all, "%s", w->setup.at);
-    sg_cuda_put(
-        all,
-        "    const auto part = [&](auto width, index first) {\n        constexpr int V = decltype(width)::value;\n");
-    sg_cuda_put(all,
-                "%s#pragma unroll\n        for (int k = 0; k < V; k++) {\n            const index i = first + k;\n",
-                w->loads.at);
-    sg_cuda_put(all, "            (void)i;\n%s%s        }\n%s    };\n", w->reads.at, w->steps.at, w->stores.at);
-    if (product)
-        put_product_loop(all);
+    if (w->parts.length > 0)
+        sg_cuda_put(all, "%s", w->parts.at);
     else
-        put_loop(w, all);
+        put_part(w, all);
     sg_cuda_put(all, "}\n");
 }
 
@@ -434,7 +537,7 @@ static void find_aliases(const writer *w)
             bool taken = w->parameter[k] == NONE || w->scattered[k] || k == w->chain->factor[0] ||
                          k == w->chain->factor[1] ||
                          sg_dtype_size(spec->in_dtype[k]) != sg_dtype_size(spec->out_dtype[j]);
-            taken |= !sg_shape_equal(&spec->out_shape[j], &w->space);
+            taken |= w->place.run > 0 || !sg_shape_equal(&spec->out_shape[j], &w->space);
             for (int32_t i = 0; i < j; i++)
                 taken |= w->chain->alias[i] == k;
             if (!taken)
@@ -446,7 +549,7 @@ static void find_aliases(const writer *w)
 static bool start(writer *w)
 {
     const sg_kernel_spec *spec = w->spec;
-    sg_cuda_text *texts[] = {&w->setup, &w->loads, &w->reads, &w->steps, &w->stores, &w->ends};
+    sg_cuda_text *texts[] = {&w->parts, &w->setup, &w->loads, &w->reads, &w->steps, &w->stores, &w->ends};
     w->parameter = sg_calloc(spec->n_in + 1, sizeof *w->parameter);
     w->scattered = sg_calloc(spec->n_in + 1, sizeof *w->scattered);
     w->chain->factor[0] = w->chain->factor[1] = NONE;
@@ -467,6 +570,7 @@ static void finish(writer *w)
     sg_free(w->slot);
     sg_free(w->parameter);
     sg_free(w->scattered);
+    sg_free(w->parts.at);
     sg_free(w->setup.at);
     sg_free(w->loads.at);
     sg_free(w->reads.at);
@@ -475,11 +579,30 @@ static void finish(writer *w)
     sg_free(w->ends.at);
 }
 
+/* The concat that the chain ends in, or NULL. */
+static const sg_node *concat_of(sg_graph *body)
+{
+    const sg_node *last = sg_node_of(sg_result_value(body, 0));
+    return last->op == &sg_op_concat ? last : NULL;
+}
+
+static void write_fused(writer *w)
+{
+    sg_graph *body = w->spec->attr[0].graph;
+    const sg_node *concat = concat_of(body);
+    int32_t *slot_of = sg_calloc(sg_value_count(body) + 1, sizeof *slot_of);
+    w->failed |= !slot_of;
+    if (!w->failed && concat)
+        write_concat(w, body, concat, slot_of);
+    else if (!w->failed)
+        write_body(w, body, slot_of);
+    sg_free(slot_of);
+}
+
 static void write_all(writer *w)
 {
-    const sg_kernel_spec *spec = w->spec;
-    if (spec->node->op == &sg_op_fused)
-        write_body(w, spec->attr[0].graph);
+    if (w->spec->node->op == &sg_op_fused)
+        write_fused(w);
     else
         write_single(w);
     if (w->failed || w->unfit)
@@ -487,9 +610,9 @@ static void write_all(writer *w)
     sg_cuda_text all = {.capacity = 1024, .at = sg_calloc(1024, 1)};
     w->failed = !all.at;
     if (!w->failed)
-        join(w, &all);
+        put_kernel(w, &all);
     w->failed |= all.failed || w->setup.failed || w->loads.failed || w->reads.failed || w->steps.failed;
-    w->failed |= w->stores.failed || w->ends.failed;
+    w->failed |= w->stores.failed || w->ends.failed || w->parts.failed;
     w->chain->source = all.at;
     find_aliases(w);
 }
@@ -513,7 +636,7 @@ static void find_space(writer *w)
 
 sg_status sg_cuda_chain_write(sg_cuda_chain *chain, const sg_kernel_spec *spec, int64_t threads, sg_error *err)
 {
-    writer w = {.spec = spec, .chain = chain};
+    writer w = {.spec = spec, .chain = chain, .threads = threads};
     if (spec->n_in + spec->n_out > MOST_POINTERS)
         return sg_fail(err, SG_E_UNSUPPORTED, "a chain of %d operands is too long", (int)(spec->n_in + spec->n_out));
     w.failed = !start(&w);

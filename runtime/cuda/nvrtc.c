@@ -6,7 +6,8 @@
 #include "runtime/cuda/nvrtc_internal.h"
 
 extern const char sg_cuda_text_random[], sg_cuda_text_functions[], sg_cuda_text_product[], sg_cuda_text_product_fma[],
-    sg_cuda_text_product_split[], sg_cuda_text_product_mma[], sg_cuda_text_product_wgmma[];
+    sg_cuda_text_product_fetch[], sg_cuda_text_product_tf32[], sg_cuda_text_product_split[], sg_cuda_text_product_mma[],
+    sg_cuda_text_product_wgmma[];
 
 /* Programs of the process, by text: sessions come and go, and compiling one takes tens of milliseconds. */
 typedef struct program {
@@ -60,13 +61,15 @@ static sg_status translate(const sg_device *d, program *p, const char *name, sg_
              d->capability == 90 ? "a" : ""); /* with the instructions that only Hopper has */
     const char *options[] = {architecture, "--fmad=false", "--std=c++17", "--device-as-default-execution-space"};
     /* There are no files: what may be included is given by name. NVRTC knows the functions of the C headers itself. */
-    static const char *const names[] = {"random.h",        "functions.h",   "product.h",       "product_fma.h",
-                                        "product_split.h", "product_mma.h", "product_wgmma.h", "math.h",
-                                        "stdint.h",        "string.h"};
+    static const char *const names[] = {"random.h",        "functions.h",    "product.h",       "product_fma.h",
+                                        "product_fetch.h", "product_tf32.h", "product_split.h", "product_mma.h",
+                                        "product_wgmma.h", "math.h",         "stdint.h",        "string.h"};
     const char *const texts[] = {sg_cuda_text_random,
                                  sg_cuda_text_functions,
                                  sg_cuda_text_product,
                                  sg_cuda_text_product_fma,
+                                 sg_cuda_text_product_fetch,
+                                 sg_cuda_text_product_tf32,
                                  sg_cuda_text_product_split,
                                  sg_cuda_text_product_mma,
                                  sg_cuda_text_product_wgmma,

@@ -56,10 +56,18 @@ static bool short_sums(const sg_node *node, const sg_sum_form *f)
     return f->length <= SHORT_SUM || (f->length <= LONGEST_SUM && f->outer >= MANY_ROWS);
 }
 
+/* Of what kernels hold in registers as it is in memory. */
+static bool joins(sg_graph *graph, const sg_node *concat)
+{
+    sg_dtype dtype = sg_dtype_of(sg_value_at(graph, concat->out));
+    return dtype == SG_F32 || dtype == SG_I32;
+}
+
 static sg_status chains(sg_graph *from, sg_graph *to, sg_error *err)
 {
     static const sg_fuse_rules rules = {.has = sg_cuda_chain_has,
                                         .sums = short_sums,
+                                        .joins = joins,
                                         .follow = sg_cuda_product_follow,
                                         .chooses = sg_cuda_product_chooses};
     return sg_fuse_chains(from, to, &rules, err);

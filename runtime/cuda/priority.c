@@ -16,22 +16,24 @@
 typedef struct dag {
     cudaGraphNode_t *node, *tail, *head; /* nodes by address; the ends of each edge */
     int32_t *from, *to;                  /* the same as indices of nodes */
+    cudaGraphEdgeData *data;
     int32_t *depth, *height;
     size_t n, edges;
 } dag;
 
-static cudaError_t edges_of(cudaGraph_t graph, cudaGraphNode_t *tail, cudaGraphNode_t *head, size_t *n)
+static cudaError_t edges_of(cudaGraph_t graph, cudaGraphNode_t *tail, cudaGraphNode_t *head, cudaGraphEdgeData *data,
+                            size_t *n)
 {
 #if CUDART_VERSION >= 13000
-    return cudaGraphGetEdges(graph, tail, head, NULL, n);
+    return cudaGraphGetEdges(graph, tail, head, data, n);
 #else
-    return cudaGraphGetEdges(graph, tail, head, n);
+    return cudaGraphGetEdges_v2(graph, tail, head, data, n);
 #endif
 }
 
 static void dag_free(dag *g)
 {
-    void *array[] = {g->node, g->tail, g->head, g->from, g->to, g->depth, g->height};
+    void *array[] = {g->node, g->tail, g->head, g->data, g->from, g->to, g->depth, g->height};
     for (size_t i = 0; i < sizeof array / sizeof *array; i++)
         sg_free(array[i]);
 }
@@ -54,11 +56,12 @@ static sg_status dag_allocate(dag *g, sg_error *err)
     g->node = sg_calloc(n, sizeof *g->node);
     g->tail = sg_calloc(edges, sizeof *g->tail);
     g->head = sg_calloc(edges, sizeof *g->head);
+    g->data = sg_calloc(edges, sizeof *g->data);
     g->from = sg_calloc(edges, sizeof *g->from);
     g->to = sg_calloc(edges, sizeof *g->to);
     g->depth = sg_calloc(n, sizeof *g->depth);
     g->height = sg_calloc(n, sizeof *g->height);
-    if (!g->node || !g->tail || !g->head || !g->from || !g->to || !g->depth || !g->height)
+    if (!g->node || !g->tail || !g->head || !g->data || !g->from || !g->to || !g->depth || !g->height)
         return sg_fail(err, SG_E_MEMORY, "out of memory recording a run");
     return SG_OK;
 }
@@ -66,13 +69,13 @@ static sg_status dag_allocate(dag *g, sg_error *err)
 static bool dag_count(dag *g, cudaGraph_t graph)
 {
     return cudaGraphGetNodes(graph, NULL, &g->n) == cudaSuccess &&
-           edges_of(graph, NULL, NULL, &g->edges) == cudaSuccess;
+           edges_of(graph, NULL, NULL, NULL, &g->edges) == cudaSuccess;
 }
 
 static bool dag_read(dag *g, cudaGraph_t graph)
 {
     if (cudaGraphGetNodes(graph, g->node, &g->n) != cudaSuccess ||
-        edges_of(graph, g->tail, g->head, &g->edges) != cudaSuccess)
+        edges_of(graph, g->tail, g->head, g->data, &g->edges) != cudaSuccess)
         return false;
     qsort(g->node, g->n, sizeof *g->node, by_address);
     for (size_t e = 0; e < g->edges; e++) {

@@ -17,9 +17,11 @@ extern const sg_op sg_op_matmul;
 enum { MOST_PARAMETERS = 512, CLUSTER_MOST = 8, GRID_MOST = 65535, REPLICAS_MOST = 1024 };
 
 /* How terms are added up: by ordinary multiplications (product_fma.cuh), or on the tensor cores (product_mma.cuh, and for Hopper
- * product_wgmma.cuh). */
-typedef enum terms { FMA, MMA, WGMMA } terms;
-static const char *const texts[] = {"product_fma.h", "product_mma.h", "product_wgmma.h"};
+ * product_wgmma.cuh; product_tf32.cuh where rounding is allowed). */
+typedef enum terms { FMA, MMA, WGMMA, TF32 } terms;
+static const char *const texts[] = {"product_fma.h", "product_mma.h", "product_wgmma.h", "product_tf32.h"};
+
+static bool is_split(terms t) { return t == MMA || t == WGMMA; }
 
 /* See product.cuh. A group of warps is wx x wy; in FMA they are 8 x 4 threads each, and a thread has tm x tn elements. `stages`
  * are at most, `blocks` at least at a time on a processor. */
@@ -51,11 +53,14 @@ typedef struct product {
  *     400x400, 3993x400 tn, K = 32       3.0, 10.4           3.2, 9.9          3.5, 8.3           WIDE
  *     32x1, 672x1 nn, K = 200            2.1, 2.4            3.2, 3.9 */
 enum { NARROW, SQUARE, WIDE, TALL, TENSOR_NARROW, TENSOR_SHORT, TENSOR, TENSOR_GROUP };
+enum { TF32_NARROW = TENSOR_GROUP + 1, TF32_SHORT, TF32_TALL };
 static const tile tiles[] = {
     [NARROW] = {FMA, 16, 32, 64, 4, 4, 1, 1, 8, 3, 0},        [SQUARE] = {FMA, 32, 32, 64, 4, 4, 1, 2, 4, 3, 0},
     [WIDE] = {FMA, 32, 64, 32, 4, 4, 2, 2, 2, 3, 0},          [TALL] = {FMA, 64, 32, 32, 4, 4, 1, 4, 2, 3, 0},
     [TENSOR_NARROW] = {MMA, 32, 32, 64, 0, 0, 1, 1, 4, 2, 4}, [TENSOR_SHORT] = {MMA, 64, 32, 32, 0, 0, 1, 4, 1, 2, 4},
     [TENSOR] = {MMA, 64, 64, 32, 0, 0, 2, 2, 2, 2, 2},        [TENSOR_GROUP] = {WGMMA, 64, 64, 32, 0, 0, 4, 1, 1, 2, 3},
+    [TF32_NARROW] = {TF32, 32, 32, 64, 0, 0, 1, 1, 4, 3, 0},  [TF32_SHORT] = {TF32, 64, 32, 32, 0, 0, 1, 4, 1, 2, 0},
+    [TF32_TALL] = {TF32, 64, 64, 32, 0, 0, 2, 2, 2, 3, 0},
 };
 
 enum { FEW_ROWS = 48, SHORT_SUM = 64, HOPPER = 90 };
@@ -99,7 +104,9 @@ bool sg_cuda_product_is_ours(const sg_matmul_problem *p, bool with_steps)
 static int32_t tile_of(const sg_matmul_problem *p, const sg_device *device, int64_t blocks)
 {
     if (is_tensor(p) && p->m <= FEW_ROWS)
-        return TENSOR_NARROW;
+        return device->tf32 ? TF32_NARROW : TENSOR_NARROW;
+    if (is_tensor(p) && device->tf32)
+        return p->k <= SHORT_SUM ? TF32_SHORT : TF32_TALL;
     if (is_tensor(p))
         return p->k <= SHORT_SUM ? TENSOR_SHORT : device->capability == HOPPER ? TENSOR_GROUP : TENSOR;
     int32_t which = p->m <= FEW_ROWS ? NARROW : SQUARE;
@@ -117,13 +124,16 @@ static int32_t tile_of(const sg_matmul_problem *p, const sg_device *device, int6
 static const tile *choose(const sg_matmul_problem *p, const sg_device *device, int32_t *split)
 {
     static const int32_t least[] = {
-        [NARROW] = 32,        [SQUARE] = 96,       [WIDE] = 96,   [TALL] = 96,
-        [TENSOR_NARROW] = 48, [TENSOR_SHORT] = 64, [TENSOR] = 64, [TENSOR_GROUP] = 96,
+        [NARROW] = 32,        [SQUARE] = 96,       [WIDE] = 96,      [TALL] = 96,
+        [TENSOR_NARROW] = 48, [TENSOR_SHORT] = 64, [TENSOR] = 64,    [TENSOR_GROUP] = 96,
+        [TF32_NARROW] = 64,   [TF32_SHORT] = 64,   [TF32_TALL] = 96,
     };
     int64_t blocks = (int64_t)device->processors * 8 / 5;
     int32_t which = tile_of(p, device, blocks);
-    if (which == TENSOR_NARROW || which == TENSOR_GROUP)
-        blocks = (int64_t)device->processors * (which == TENSOR_NARROW ? 2 : 3);
+    if (which == TENSOR_NARROW || which == TF32_NARROW)
+        blocks = (int64_t)device->processors * 2;
+    if (which == TENSOR_GROUP || which == TF32_TALL)
+        blocks = (int64_t)device->processors * 3;
     *split = 1;
     if (device->capability >= HOPPER)
         while (*split < CLUSTER_MOST && 2 * *split * count_of(p, which) <= blocks &&
@@ -173,7 +183,7 @@ static int64_t chunk_of(int64_t k, int32_t split) { return ((k + split - 1) / sp
 /* A sum of one stage needs memory for no other. */
 static int32_t stages_of(const sg_matmul_problem *p, const tile *t, int32_t split)
 {
-    return t->terms != FMA && chunk_of(p->k, split) <= t->bk ? 1 : t->stages;
+    return is_split(t->terms) && chunk_of(p->k, split) <= t->bk ? 1 : t->stages;
 }
 
 static char *text_of(const sg_matmul_problem *p, const tile *t, int32_t split, const char *chain)
@@ -232,6 +242,7 @@ static bool launch(const sg_launch *l, sg_error *err)
                                  .stream = l->stream,
                                  .attrs = &cluster,
                                  .numAttrs = p->split > 1};
+    sg_cuda_overlap(l->stream);
     return sg_cuda_check(cudaLaunchKernelExC(&config, (const void *)p->kernel, parameter), "launch of a product",
                          err) == SG_OK;
 }
@@ -239,8 +250,8 @@ static bool launch(const sg_launch *l, sg_error *err)
 /* Floats of a tile of rows x columns that lie so in memory, the columns along the sum or not. As in the texts. */
 static size_t operand_floats(terms terms, int32_t rows, int32_t columns, bool along)
 {
-    if (terms == FMA)
-        return (size_t)rows * (size_t)(along ? columns + 4 : columns);
+    if (!is_split(terms))
+        return (size_t)rows * (size_t)(along ? columns + 4 : terms == TF32 ? columns + 8 : columns);
     if (terms == MMA)
         return (size_t)rows * (size_t)(columns + 8) * 3 / 2;
     int32_t across = 128 + (columns >= 64 ? 16 : columns == 32 ? 32 : 64);

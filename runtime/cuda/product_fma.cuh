@@ -6,49 +6,9 @@ static_assert(BM == ROW_THREADS * TM && BN == COLUMN_THREADS * TN && BK % (4 * K
 // In shared memory the operands stay as they are stored. Rows along K are padded: reading four terms of neighbouring rows then
 // touches all banks.
 constexpr int PITCH_A = TA ? BM : BK + 4, PITCH_B = TB ? BK + 4 : BN;
-constexpr int SIZE_A = (TA ? BK : BM) * PITCH_A, SIZE_B = (TB ? BN : BK) * PITCH_B, STAGE = SIZE_A + SIZE_B;
 constexpr int PITCH_C = BN;
-constexpr bool SPLITS_NUMBERS = false;
 
-// What is outside becomes zero.
-template <int V> __device__ __forceinline__ void copy_async(float *to, const float *from, bool inside)
-{
-    int bytes = inside ? 4 * V : 0;
-    if (V == 4)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes)
-                     : "memory");
-    else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes)
-                     : "memory");
-}
-
-template <int ROWS, int COLUMNS, int V, int PITCH, int STEP>
-__device__ __forceinline__ void fetch(float *to, const float *from, int row, int rows, int column, int columns)
-{
-    constexpr int WIDE = COLUMNS / V, COUNT = ROWS * WIDE;
-#pragma unroll
-    for (int start = 0; start < COUNT; start += THREADS) {
-        int e = start + threadIdx.x, r = e / WIDE, c = e % WIDE * V;
-        if (COUNT % THREADS != 0 && e >= COUNT)
-            break;
-        bool inside = row + r < rows && column + c < columns;
-        copy_async<V>(to + r * PITCH + c, inside ? from + (row + r) * STEP + column + c : from, inside);
-    }
-}
-
-__device__ __forceinline__ void fetch_stage(float *to, const float *a, const float *b, int row, int column, int k,
-                                            int end)
-{
-    if (TA)
-        fetch<BK, BM, VA, PITCH_A, M>(to, a, k, end, row, M);
-    else
-        fetch<BM, BK, VA, PITCH_A, K>(to, a, row, M, k, end);
-    if (TB)
-        fetch<BN, BK, VB, PITCH_B, K>(to + SIZE_A, b, column, N, k, end);
-    else
-        fetch<BK, BN, VB, PITCH_B, N>(to + SIZE_A, b, k, end, column, N);
-    asm volatile("cp.async.commit_group;" ::: "memory");
-}
+#include "product_fetch.h"
 
 // Place in the tile of the i-th row or column of thread t: by fours where four neighbours are one load, else interleaved.
 template <bool FOURS, int W> __device__ __forceinline__ int product_line(int t, int i)
@@ -113,27 +73,14 @@ __device__ __forceinline__ void keep_sums(const float (&sum)[TM][TN], float *to,
     }
 }
 
-// Leaves the sums of each group of warps in shared memory. Stages past the end are empty: `end` leaves nothing inside.
+// Leaves the sums of each group of warps in shared memory.
 __device__ __forceinline__ void product_sums(const float *a, const float *b, int row, int column, int first, int end)
 {
-    int steps = first < end ? (end - first + BK - 1) / BK : 0;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = warp / (WX * WY), w = warp % (WX * WY);
     int tx = w % WX * 8 + lane % 8, ty = w / WX * 4 + lane / 8;
     float sum[TM][TN] = {};
-#pragma unroll
-    for (int s = 0; s < STAGES - 1; s++)
-        fetch_stage(product_memory + s * STAGE, a, b, row, column, first + s * BK, end);
-#pragma unroll 1
-    for (int s = 0, at = 0; s < steps; s++) {
-        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
-        __syncthreads();
-        fetch_stage(product_memory + (at == 0 ? STAGES - 1 : at - 1) * STAGE, a, b, row, column,
-                    first + (s + STAGES - 1) * BK, end);
-        add_stage(sum, product_memory + at * STAGE, group, tx, ty);
-        at = at + 1 == STAGES ? 0 : at + 1;
-    }
-    asm volatile("cp.async.wait_all;" ::: "memory");
-    __syncthreads();
+    each_stage(a, b, row, column, first, end,
+               [&](const float *stage) { add_stage(sum, stage, group, tx, ty); });
     keep_sums(sum, product_memory + group * TILE, tx, ty);
     __syncthreads();
 }

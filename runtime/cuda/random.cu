@@ -5,6 +5,7 @@
 
 __global__ void rng_advance(const int32_t *rng, int32_t *out, size_t stride)
 {
+    sg_wait();
     rng = sg_replica_of(rng, stride);
     out = sg_replica_of(out, stride);
     uint64_t step = ((uint64_t)(uint32_t)rng[3] << 32 | (uint32_t)rng[2]) + 1;
@@ -16,7 +17,7 @@ __global__ void rng_advance(const int32_t *rng, int32_t *out, size_t stride)
 
 extern "C" void sg_cuda_rng_advance(const int32_t *rng, int32_t *out, sg_cuda_where where)
 {
-    SG_CUDA_LAUNCH_EACH(rng_advance, 1, 1, where, rng, out);
+    SG_CUDA_LAUNCH_EARLY(rng_advance, 1, 1, where, rng, out);
 }
 
 /* As sg_mix64. */
@@ -32,6 +33,7 @@ __device__ static inline uint64_t mix(uint64_t x)
 /* As sg_draw_make. */
 __global__ void draw_key(uint64_t stream, uint64_t repeat, const int32_t *rng, int32_t *out, size_t stride)
 {
+    sg_wait();
     rng = sg_replica_of(rng, stride);
     out = sg_replica_of(out, stride);
     uint64_t seed = (uint32_t)rng[0] | (uint64_t)(uint32_t)rng[1] << 32;
@@ -46,5 +48,5 @@ __global__ void draw_key(uint64_t stream, uint64_t repeat, const int32_t *rng, i
 extern "C" void sg_cuda_draw_key(uint64_t stream_of_draw, uint64_t repeat, const int32_t *rng, int32_t *out,
                                  sg_cuda_where where)
 {
-    SG_CUDA_LAUNCH_EACH(draw_key, 1, 1, where, stream_of_draw, repeat, rng, out);
+    SG_CUDA_LAUNCH_EARLY(draw_key, 1, 1, where, stream_of_draw, repeat, rng, out);
 }

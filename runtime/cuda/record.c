@@ -39,13 +39,37 @@ static cudaError_t stream_ends(cudaStream_t stream, const cudaGraphNode_t **node
 #endif
 }
 
-static cudaError_t set_stream_ends(cudaStream_t stream, cudaGraphNode_t *node, size_t n)
+/* Without `edge` all are plain. */
+static cudaError_t set_stream_ends(cudaStream_t stream, cudaGraphNode_t *node, const cudaGraphEdgeData *edge, size_t n)
 {
 #if CUDART_VERSION >= 13000
-    return cudaStreamUpdateCaptureDependencies(stream, node, NULL, n, cudaStreamSetCaptureDependencies);
+    return cudaStreamUpdateCaptureDependencies(stream, node, edge, n, cudaStreamSetCaptureDependencies);
 #else
-    return cudaStreamUpdateCaptureDependencies_v2(stream, node, NULL, n, cudaStreamSetCaptureDependencies);
+    return cudaStreamUpdateCaptureDependencies_v2(stream, node, edge, n, cudaStreamSetCaptureDependencies);
 #endif
+}
+
+/* A launch that waits by itself, at its start, for the launches before it: the device then prepares it while they end. What is not
+ * a launch has to be over before. */
+void sg_cuda_overlap(cudaStream_t stream)
+{
+    enum { MOST = 16 };
+    const cudaGraphNode_t *ends;
+    cudaGraphNode_t node[MOST];
+    cudaGraphEdgeData edge[MOST] = {0};
+    size_t n = 0;
+    enum cudaStreamCaptureStatus status;
+    if (cudaStreamIsCapturing(stream, &status) != cudaSuccess || status != cudaStreamCaptureStatusActive ||
+        stream_ends(stream, &ends, &n) != cudaSuccess || n == 0 || n > MOST)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        enum cudaGraphNodeType type;
+        node[i] = ends[i];
+        if (cudaGraphNodeGetType(node[i], &type) == cudaSuccess && type == cudaGraphNodeTypeKernel)
+            edge[i] = (cudaGraphEdgeData){.from_port = cudaGraphKernelNodePortProgrammatic,
+                                          .type = cudaGraphDependencyTypeProgrammatic};
+    }
+    set_stream_ends(stream, node, edge, n);
 }
 
 /* Keep the last nodes of what the part under way has enqueued. */
@@ -106,7 +130,7 @@ sg_status sg_cuda_part(sg_device *d, const int32_t *on, int32_t n, sg_error *err
     for (int32_t i = 0; i < n; i++)
         count = add_ends(c, on[i], c->on, count);
     c->n_on = count;
-    return sg_cuda_check(set_stream_ends(d->stream, c->on, (size_t)count), "recording", err);
+    return sg_cuda_check(set_stream_ends(d->stream, c->on, NULL, (size_t)count), "recording", err);
 }
 
 sg_status sg_cuda_beside(sg_device *d, sg_error *err)
@@ -115,7 +139,7 @@ sg_status sg_cuda_beside(sg_device *d, sg_error *err)
     if (!c)
         return SG_OK;
     SG_TRY(keep_ends(d, err));
-    return sg_cuda_check(set_stream_ends(d->stream, c->on, (size_t)c->n_on), "recording", err);
+    return sg_cuda_check(set_stream_ends(d->stream, c->on, NULL, (size_t)c->n_on), "recording", err);
 }
 
 static sg_status capture_body(sg_device *d, sg_status (*body)(void *user, sg_error *err), void *user,

@@ -13,6 +13,17 @@ static inline dim3 sg_replica_grid(dim3 blocks, const sg_cuda_where &where)
 /* The kernel's last parameter is the stride. */
 #define SG_CUDA_LAUNCH_EACH(kernel, blocks, threads, where, ...)                                                       \
     kernel<<<sg_replica_grid(blocks, where), threads, 0, (where).stream>>>(__VA_ARGS__, (where).stride)
+/* The same for a kernel whose threads all begin with sg_wait. */
+#define SG_CUDA_LAUNCH_EARLY(kernel, blocks, threads, where, ...)                                                      \
+    sg_cuda_overlap((where).stream), SG_CUDA_LAUNCH_EACH(kernel, blocks, threads, where, __VA_ARGS__)
+
+/* What the launches before this one have written is there from here on. */
+__device__ static inline void sg_wait()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
 
 template <typename T> __device__ T *sg_replica_of(T *p, size_t stride)
 {

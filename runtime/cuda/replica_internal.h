@@ -19,6 +19,9 @@ extern "C" {
 
 void sg_cuda_copy_replicas(const void *from, void *to, size_t bytes, int32_t replicas, size_t stride,
                            cudaStream_t stream);
+/* Before a launch whose threads all begin with sg_wait: in a recording it may start while the launches that it depends on end
+ * (record.c). */
+void sg_cuda_overlap(cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -239,6 +239,7 @@ enum { PLAIN, LOSS, GRADIENT };
 
 template <class C, int WHAT> __global__ void __launch_bounds__(C::BLOCK, 1) softmax_rows(sg_cuda_softmax_rows s, size_t stride)
 {
+    sg_wait();
     s.z = sg_replica_of((const char *)s.z, stride);
     s.t = sg_replica_of((const char *)s.t, stride);
     s.g = sg_replica_of((const char *)s.g, stride);
@@ -265,11 +266,11 @@ template <class C> static void run_cut(const sg_cuda_softmax_rows *s, sg_cuda_wh
 {
     unsigned blocks = sg_blocks(s->rows, C::BLOCK / s->team);
     if (s->kind <= SG_CUDA_ROW_LOGSUMEXP)
-        SG_CUDA_LAUNCH_EACH((softmax_rows<C, PLAIN>), blocks, C::BLOCK, where, *s);
+        SG_CUDA_LAUNCH_EARLY((softmax_rows<C, PLAIN>), blocks, C::BLOCK, where, *s);
     else if (s->kind == SG_CUDA_CROSS_ENTROPY || s->kind == SG_CUDA_CROSS_ENTROPY_JVP)
-        SG_CUDA_LAUNCH_EACH((softmax_rows<C, LOSS>), blocks, C::BLOCK, where, *s);
+        SG_CUDA_LAUNCH_EARLY((softmax_rows<C, LOSS>), blocks, C::BLOCK, where, *s);
     else
-        SG_CUDA_LAUNCH_EACH((softmax_rows<C, GRADIENT>), blocks, C::BLOCK, where, *s);
+        SG_CUDA_LAUNCH_EARLY((softmax_rows<C, GRADIENT>), blocks, C::BLOCK, where, *s);
 }
 
 /* Elements that the pieces of a row of n may reach over. */

@@ -49,6 +49,7 @@ __device__ static inline int64_t begin_of(const sg_cuda_sum_pass &p, int64_t o, 
 
 template <class I, class O, int V> __global__ void __launch_bounds__(SG_BLOCK) sum_thread(sg_cuda_sum_pass p, const I *x, O *y, size_t stride)
 {
+    sg_wait();
     x = sg_replica_of(x, stride);
     y = sg_replica_of(y, stride);
     int64_t across = p.inner / V, count = p.outer * p.chunks * across;
@@ -63,6 +64,7 @@ template <class I, class O, int V> __global__ void __launch_bounds__(SG_BLOCK) s
 /* inner is 1: a team of `lanes` threads, or a block, adds up a chunk of a row. */
 template <class I, class O, int V> __global__ void __launch_bounds__(SG_BLOCK) sum_row(sg_cuda_sum_pass p, const I *x, O *y, size_t stride)
 {
+    sg_wait();
     x = sg_replica_of(x, stride);
     y = sg_replica_of(y, stride);
     __shared__ float room[SG_WARPS];
@@ -90,6 +92,7 @@ template <class I, class O, int V> __global__ void __launch_bounds__(SG_BLOCK) s
 template <class I, class O, int V>
 __global__ void __launch_bounds__(SG_CUDA_SUM_THREADS(V), V > 1 ? 4 : 2) sum_columns(sg_cuda_sum_pass p, const I *x, O *y, size_t stride)
 {
+    sg_wait();
     x = sg_replica_of(x, stride);
     y = sg_replica_of(y, stride);
     __shared__ float room[V][SG_CUDA_SUM_THREADS(V)];
@@ -134,11 +137,11 @@ static void run_form(const sg_cuda_sum_pass *p, const void *in, void *out, sg_cu
     O *y = (O *)out;
     int64_t rows = p->outer * p->chunks, pieces = p->inner / V, across = (pieces + p->lanes - 1) / p->lanes;
     if (p->form == SG_CUDA_SUM_THREAD)
-        SG_CUDA_LAUNCH_EACH((sum_thread<I, O, V>), sg_blocks(rows * pieces, SG_BLOCK), SG_BLOCK, where, *p, x, y);
+        SG_CUDA_LAUNCH_EARLY((sum_thread<I, O, V>), sg_blocks(rows * pieces, SG_BLOCK), SG_BLOCK, where, *p, x, y);
     else if (p->form == SG_CUDA_SUM_ROW)
-        SG_CUDA_LAUNCH_EACH((sum_row<I, O, V>), sg_blocks(rows, SG_BLOCK / p->lanes), SG_BLOCK, where, *p, x, y);
+        SG_CUDA_LAUNCH_EARLY((sum_row<I, O, V>), sg_blocks(rows, SG_BLOCK / p->lanes), SG_BLOCK, where, *p, x, y);
     else
-        SG_CUDA_LAUNCH_EACH((sum_columns<I, O, V>), sg_blocks(rows * across, 1), p->lanes * p->rows, where, *p, x, y);
+        SG_CUDA_LAUNCH_EARLY((sum_columns<I, O, V>), sg_blocks(rows * across, 1), p->lanes * p->rows, where, *p, x, y);
 }
 
 template <class I, class O>
