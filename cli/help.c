@@ -167,6 +167,28 @@ static void man_settings(void)
     printf(".El\n");
 }
 
+/* Those that are no settings. */
+static void man_variables(void)
+{
+    static const struct {
+        const char *names, *help;
+    } variables[] = {
+        {"SEALGRAPH_LOG", "quiet, verbose or debug."},
+        {"SEALGRAPH_MODULE_PATH", "The folder of the GPU module, which otherwise lies beside the program or where it "
+                                  "was installed."},
+        {"SEALGRAPH_CACHE", "Kernels that were compiled for the GPU are kept in this folder, up to 1024 of them, by "
+                            "default $XDG_CACHE_HOME/sealgraph or ~/.cache/sealgraph; off keeps none. The folder may "
+                            "be removed at any time."},
+        {"NO_COLOR , CLICOLOR_FORCE", "turn colours off or on."},
+    };
+    printf(".Sh ENVIRONMENT\n.Bl -tag -width Ds\n");
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+        printf(".It Ev %s\n", variables[i].names);
+        roff(variables[i].help);
+    }
+    printf(".El\n");
+}
+
 static void manual(void)
 {
     printf(
@@ -180,9 +202,9 @@ static void manual(void)
     printf(".El\n");
     man_verbs();
     man_settings();
+    man_variables();
     printf(
-        ".Sh ENVIRONMENT\n.Bl -tag -width Ds\n.It Ev SEALGRAPH_LOG\nquiet, verbose or debug.\n.It Ev NO_COLOR , "
-        "CLICOLOR_FORCE\nturn colours off or on.\n.El\n.Sh EXIT STATUS\n.Bl -tag -width Ds\n.It 0\nsuccess\n.It "
+        ".Sh EXIT STATUS\n.Bl -tag -width Ds\n.It 0\nsuccess\n.It "
         "1\nfailure at run time, also of reading or writing files\n.It 2\nwrong use or configuration\n.It 3\nbad input "
         "data\n.It 4\ntraining diverged\n.It 5\na condition of\n.Fl \\-require\ndid not hold\n.It 130 , 143\nstopped "
         "by "

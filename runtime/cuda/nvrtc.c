@@ -1,8 +1,13 @@
-/* nvrtc.c - compiling source text for the device at hand. */
+/* nvrtc.c - compiling source text for the device at hand, or finding what was compiled before: in this process, or on disk. */
+#include <dlfcn.h>
 #include <nvrtc.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "graph/random_internal.h"
+#include "runtime/cuda/kernel_cache_internal.h"
 #include "runtime/cuda/nvrtc_internal.h"
 
 extern const char sg_cuda_text_random[], sg_cuda_text_functions[], sg_cuda_text_product[], sg_cuda_text_product_fma[],
@@ -34,63 +39,153 @@ static sg_status failed(nvrtcProgram compiled, nvrtcResult code, sg_error *err)
     return status;
 }
 
-static sg_status load(nvrtcProgram compiled, program *p, const char *name, sg_error *err)
+/* ---- what a kernel is compiled from, beside its own text */
+
+/* There are no files: what may be included is given by name. NVRTC knows the functions of the C headers itself. */
+static const struct {
+    const char *name, *text;
+} included[] = {{"random.h", sg_cuda_text_random},
+                {"functions.h", sg_cuda_text_functions},
+                {"product.h", sg_cuda_text_product},
+                {"product_fma.h", sg_cuda_text_product_fma},
+                {"product_fetch.h", sg_cuda_text_product_fetch},
+                {"product_tf32.h", sg_cuda_text_product_tf32},
+                {"product_split.h", sg_cuda_text_product_split},
+                {"product_mma.h", sg_cuda_text_product_mma},
+                {"product_wgmma.h", sg_cuda_text_product_wgmma},
+                {"math.h", ""},
+                {"stdint.h", "typedef unsigned char uint8_t; typedef int int32_t; typedef unsigned uint32_t; "
+                             "typedef long long int64_t; typedef unsigned long long uint64_t;"},
+                {"string.h", ""}};
+enum { N_INCLUDED = sizeof included / sizeof *included, N_OPTIONS = 4 };
+
+typedef struct settings {
+    char architecture[32];
+    const char *option[N_OPTIONS];
+} settings;
+
+static void settings_of(const sg_device *d, settings *s)
 {
-    size_t n = 0;
-    nvrtcResult code = nvrtcGetCUBINSize(compiled, &n);
+    snprintf(s->architecture, sizeof s->architecture, "--gpu-architecture=sm_%d%s", (int)d->capability,
+             d->capability == 90 ? "a" : ""); /* with the instructions that only Hopper has */
+    s->option[0] = s->architecture;
+    s->option[1] = "--fmad=false";
+    s->option[2] = "--std=c++17";
+    s->option[3] = "--device-as-default-execution-space";
+}
+
+/* NVRTC tells no number of a patch, so the file that it came in stands for that. */
+static int describe_compiler(char *out, size_t size)
+{
+    int major = 0, minor = 0;
+    Dl_info info;
+    struct stat st = {0};
+    nvrtcVersion(&major, &minor);
+    if (dladdr((const void *)(uintptr_t)&nvrtcVersion, &info) && stat(info.dli_fname, &st) != 0)
+        st = (struct stat){0};
+    return snprintf(out, size, "nvrtc %d.%d %lld %lld", major, minor, (long long)st.st_size, (long long)st.st_mtime);
+}
+
+/* All that the machine code depends on. */
+static char *key_of(const sg_device *d, const char *source, const char *name)
+{
+    settings s;
+    uint64_t texts = 0;
+    size_t size = strlen(source) + 512, n;
+    char *key = sg_alloc(size);
+    if (!key)
+        return NULL;
+    settings_of(d, &s);
+    for (int k = 0; k < N_INCLUDED; k++)
+        texts = texts * 31 + sg_hash_text(included[k].text);
+    n = (size_t)describe_compiler(key, size);
+    for (int k = 0; k < N_OPTIONS; k++)
+        n += (size_t)snprintf(key + n, size - n, " %s", s.option[k]);
+    snprintf(key + n, size - n, " %016llx %s\n%s", (unsigned long long)texts, name, source);
+    return key;
+}
+
+/* ---- the machine code */
+
+static sg_status translate(const sg_device *d, const char *source, nvrtcProgram *out, sg_error *err)
+{
+    settings s;
+    const char *names[N_INCLUDED], *texts[N_INCLUDED];
+    for (int k = 0; k < N_INCLUDED; k++) {
+        names[k] = included[k].name;
+        texts[k] = included[k].text;
+    }
+    settings_of(d, &s);
+    nvrtcResult code = nvrtcCreateProgram(out, source, "chain.cu", N_INCLUDED, texts, names);
     if (code != NVRTC_SUCCESS)
         return failed(NULL, code, err);
-    char *image = sg_calloc(1, n + 1);
-    if (!image)
+    code = nvrtcCompileProgram(*out, N_OPTIONS, s.option);
+    return code == NVRTC_SUCCESS ? SG_OK : failed(*out, code, err);
+}
+
+static sg_status image_of(nvrtcProgram compiled, char **out, size_t *size, sg_error *err)
+{
+    nvrtcResult code = nvrtcGetCUBINSize(compiled, size);
+    if (code != NVRTC_SUCCESS)
+        return failed(NULL, code, err);
+    if (!(*out = sg_calloc(1, (int64_t)*size + 1)))
         return sg_fail(err, SG_E_MEMORY, "out of memory compiling a kernel");
-    code = nvrtcGetCUBIN(compiled, image);
-    sg_status status = code == NVRTC_SUCCESS ? SG_OK : failed(NULL, code, err);
+    code = nvrtcGetCUBIN(compiled, *out);
+    return code == NVRTC_SUCCESS ? SG_OK : failed(NULL, code, err);
+}
+
+static sg_status load(program *p, const char *image, const char *name, sg_error *err)
+{
+    SG_TRY(sg_cuda_check(cudaLibraryLoadData(&p->library, image, NULL, NULL, 0, NULL, NULL, 0),
+                         "loading a compiled kernel", err));
+    return sg_cuda_check(cudaLibraryGetKernel(&p->kernel, p->library, name), "loading a compiled kernel", err);
+}
+
+static void unload(program *p)
+{
+    if (p->library)
+        cudaLibraryUnload(p->library);
+    p->library = NULL;
+}
+
+static sg_status compile(const sg_device *d, program *p, const char *name, const char *key, sg_error *err)
+{
+    nvrtcProgram compiled = NULL;
+    char *image = NULL;
+    size_t size = 0;
+    sg_status status = translate(d, p->source, &compiled, err);
     if (status == SG_OK)
-        status = sg_cuda_check(cudaLibraryLoadData(&p->library, image, NULL, NULL, 0, NULL, NULL, 0),
-                               "loading a compiled kernel", err);
+        status = image_of(compiled, &image, &size, err);
     if (status == SG_OK)
-        status = sg_cuda_check(cudaLibraryGetKernel(&p->kernel, p->library, name), "loading a compiled kernel", err);
+        status = load(p, image, name, err);
+    if (status == SG_OK)
+        sg_cuda_cache_write(key, image, size);
     sg_free(image);
+    nvrtcDestroyProgram(&compiled);
     return status;
 }
 
-static sg_status translate(const sg_device *d, program *p, const char *name, sg_error *err)
+static sg_status obtain(const sg_device *d, program *p, const char *name, sg_error *err)
 {
-    char architecture[32];
-    snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%d%s", (int)d->capability,
-             d->capability == 90 ? "a" : ""); /* with the instructions that only Hopper has */
-    const char *options[] = {architecture, "--fmad=false", "--std=c++17", "--device-as-default-execution-space"};
-    /* There are no files: what may be included is given by name. NVRTC knows the functions of the C headers itself. */
-    static const char *const names[] = {"random.h",        "functions.h",    "product.h",       "product_fma.h",
-                                        "product_fetch.h", "product_tf32.h", "product_split.h", "product_mma.h",
-                                        "product_wgmma.h", "math.h",         "stdint.h",        "string.h"};
-    const char *const texts[] = {sg_cuda_text_random,
-                                 sg_cuda_text_functions,
-                                 sg_cuda_text_product,
-                                 sg_cuda_text_product_fma,
-                                 sg_cuda_text_product_fetch,
-                                 sg_cuda_text_product_tf32,
-                                 sg_cuda_text_product_split,
-                                 sg_cuda_text_product_mma,
-                                 sg_cuda_text_product_wgmma,
-                                 "",
-                                 "typedef unsigned char uint8_t; typedef int int32_t; typedef unsigned uint32_t; "
-                                 "typedef long long int64_t; typedef unsigned long long uint64_t;",
-                                 ""};
-    nvrtcProgram compiled = NULL;
-    nvrtcResult code = nvrtcCreateProgram(&compiled, p->source, "chain.cu", sizeof names / sizeof *names, texts, names);
-    if (code != NVRTC_SUCCESS)
-        return failed(NULL, code, err);
-    code = nvrtcCompileProgram(compiled, (int)(sizeof options / sizeof *options), options);
-    sg_status status = code == NVRTC_SUCCESS ? load(compiled, p, name, err) : failed(compiled, code, err);
-    nvrtcDestroyProgram(&compiled);
+    size_t size;
+    char *key = key_of(d, p->source, name);
+    if (!key)
+        return sg_fail(err, SG_E_MEMORY, "out of memory compiling a kernel");
+    char *kept = sg_cuda_cache_read(key, &size);
+    sg_status status = kept ? load(p, kept, name, NULL) : SG_E_DEVICE;
+    if (status != SG_OK) {
+        unload(p);
+        cudaGetLastError(); /* what it says of that is told to nobody */
+        status = compile(d, p, name, key, err);
+    }
+    sg_free(kept);
+    sg_free(key);
     return status;
 }
 
 static void program_free(program *p)
 {
-    if (p->library)
-        cudaLibraryUnload(p->library);
+    unload(p);
     sg_free(p->source);
     sg_free(p);
 }
@@ -105,7 +200,7 @@ static sg_status make(const sg_device *d, const char *source, const char *name, 
         return sg_fail(err, SG_E_MEMORY, "out of memory compiling a kernel");
     }
     p->index = d->index;
-    sg_status status = translate(d, p, name, err);
+    sg_status status = obtain(d, p, name, err);
     if (status != SG_OK)
         program_free(p);
     else
