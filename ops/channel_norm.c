@@ -11,7 +11,7 @@
  *     running <- (1 - momentum) running + momentum (m or v n / (n - 1)),     n the number of elements of a channel;
  * constants for every derivative. For n = 1 the unbiased variance takes the value of the biased one, 0. */
 #include "ops/axis_internal.h"
-#include "ops/derivative_internal.h"
+#include "ops/norm_internal.h"
 
 enum { GROUPS, GROUP_EPS };
 #define GROUP_ATTRS                                                                                                    \
@@ -53,8 +53,7 @@ static sg_status require_channels(const sg_infer_args *args)
                              sg_shape_format(x, text, sizeof text));
     for (int32_t k = 1; k < args->n_in; k++) {
         const sg_shape *v = &args->in_shape[k];
-        if (args->in_dtype[k] != sg_dtype_statistic(args->in_dtype[0]))
-            SG_TRY(sg_require_same_dtype(args, 0, k));
+        SG_TRY(sg_norm_require_affine(args, k));
         if (v->rank != 1 || v->dim[0] != x->dim[1])
             return sg_infer_fail(args, SG_E_SHAPE,
                                  "input %d must have one element for each of the %lld channels, not %s", (int)k,
@@ -83,12 +82,9 @@ static sg_status group_infer(const sg_infer_args *args)
     if (groups < 1 || channels % groups != 0 || groups > (channels > 0 ? channels : 1)) /* 0 divides into any number */
         return sg_infer_fail(args, SG_E_ARGUMENT, "%lld channels cannot be cut into %lld equal groups",
                              (long long)channels, (long long)groups);
-    for (int32_t k = 1; k < 3; k++) {
-        args->out_shape[k] = SG_SHAPE(0, groups);
-        sg_shape_put(&args->out_shape[k], 0, &args->in_shape[0], 0);
-        args->out_dtype[k] = sg_dtype_statistic(args->in_dtype[0]);
-    }
-    return SG_OK;
+    sg_shape statistic = SG_SHAPE(0, groups);
+    sg_shape_put(&statistic, 0, &args->in_shape[0], 0);
+    return sg_norm_outputs(args, &statistic);
 }
 
 static sg_cost norm_cost(const sg_cost_args *args)
@@ -97,10 +93,6 @@ static sg_cost norm_cost(const sg_cost_args *args)
     double small = (double)(args->n_in - 1 + args->n_out - 1) * channels;
     return (sg_cost){7 * n, (2 * n + small) * (double)sg_dtype_size(args->in_dtype[0])};
 }
-
-static sg_cost vjp_cost(const sg_cost_args *args) { return sg_derivative_cost(args, 15); }
-static sg_cost jvp_cost(const sg_cost_args *args) { return sg_derivative_cost(args, 15); }
-static sg_cost vjp_jvp_cost(const sg_cost_args *args) { return sg_derivative_cost(args, 40); }
 
 const sg_op sg_op_group_norm = {
     .name = "group_norm",
@@ -118,14 +110,12 @@ const sg_op sg_op_group_norm = {
     .jvp_op = &sg_op_group_norm_jvp,
 };
 
-/* The statistics come along: with them a row needs none of x again. */
-#define STATISTICS (1 << 1 | 1 << 2)
-SG_DERIVATIVE_OP(group_norm_vjp, "reverse derivative of group_norm", group_vjp_attrs, group_norm, vjp_cost,
-                 .hints = STATISTICS, .jvp_op = &sg_op_group_norm_vjp_jvp)
-SG_DERIVATIVE_OP(group_norm_jvp, "forward derivative of group_norm", group_jvp_attrs, group_norm, jvp_cost,
-                 .hints = STATISTICS)
+SG_DERIVATIVE_OP(group_norm_vjp, "reverse derivative of group_norm", group_vjp_attrs, group_norm, sg_norm_vjp_cost,
+                 .hints = SG_NORM_STATISTICS, .jvp_op = &sg_op_group_norm_vjp_jvp)
+SG_DERIVATIVE_OP(group_norm_jvp, "forward derivative of group_norm", group_jvp_attrs, group_norm, sg_norm_jvp_cost,
+                 .hints = SG_NORM_STATISTICS)
 SG_DERIVATIVE_OP(group_norm_vjp_jvp, "forward derivative of the reverse derivative of group_norm", group_vjp_jvp_attrs,
-                 group_norm_vjp, vjp_jvp_cost, .hints = 0)
+                 group_norm_vjp, sg_norm_vjp_jvp_cost, .hints = 0)
 
 sg_value sg_group_norm(sg_value x, int64_t groups, sg_value gamma, sg_value beta, double eps)
 {
@@ -162,11 +152,7 @@ static void training_decompose(const sg_decompose_args *args)
 static sg_status training_infer(const sg_infer_args *args)
 {
     SG_TRY(require_channels(args));
-    for (int32_t k = 1; k < 3; k++) {
-        args->out_shape[k] = args->in_shape[1];
-        args->out_dtype[k] = sg_dtype_statistic(args->in_dtype[0]);
-    }
-    return SG_OK;
+    return sg_norm_outputs(args, &args->in_shape[1]);
 }
 
 const sg_op sg_op_batch_norm = {
@@ -184,12 +170,12 @@ const sg_op sg_op_batch_norm = {
     .jvp_op = &sg_op_batch_norm_jvp,
 };
 
-SG_DERIVATIVE_OP(batch_norm_vjp, "reverse derivative of batch_norm", batch_vjp_attrs, batch_norm, vjp_cost,
-                 .hints = STATISTICS, .jvp_op = &sg_op_batch_norm_vjp_jvp)
-SG_DERIVATIVE_OP(batch_norm_jvp, "forward derivative of batch_norm", batch_jvp_attrs, batch_norm, jvp_cost,
-                 .hints = STATISTICS)
+SG_DERIVATIVE_OP(batch_norm_vjp, "reverse derivative of batch_norm", batch_vjp_attrs, batch_norm, sg_norm_vjp_cost,
+                 .hints = SG_NORM_STATISTICS, .jvp_op = &sg_op_batch_norm_vjp_jvp)
+SG_DERIVATIVE_OP(batch_norm_jvp, "forward derivative of batch_norm", batch_jvp_attrs, batch_norm, sg_norm_jvp_cost,
+                 .hints = SG_NORM_STATISTICS)
 SG_DERIVATIVE_OP(batch_norm_vjp_jvp, "forward derivative of the reverse derivative of batch_norm", batch_vjp_jvp_attrs,
-                 batch_norm_vjp, vjp_jvp_cost, .hints = 0)
+                 batch_norm_vjp, sg_norm_vjp_jvp_cost, .hints = 0)
 
 /* (1 - momentum) old + momentum now, without a derivative. */
 static sg_value follow(sg_value old, sg_value now, double momentum)

@@ -4,7 +4,7 @@
  * The variance is the mean of squared deviations: mean x^2 - m^2 would cancel where m is large beside the deviations. Where x is
  * bf16, gamma and beta may be f32: there is one of them for many rows, and their gradients are sums of many terms. */
 #include "ops/axis_internal.h"
-#include "ops/derivative_internal.h"
+#include "ops/norm_internal.h"
 
 #include <math.h>
 
@@ -33,8 +33,7 @@ static void decompose(const sg_decompose_args *args)
 static sg_status require_affine(const sg_infer_args *args, int32_t input, const sg_shape *row)
 {
     char need[SG_SHAPE_TEXT], is[SG_SHAPE_TEXT];
-    if (args->in_dtype[input] != sg_dtype_statistic(args->in_dtype[0]))
-        SG_TRY(sg_require_same_dtype(args, 0, input));
+    SG_TRY(sg_norm_require_affine(args, input));
     const sg_shape *shape = &args->in_shape[input];
     if (shape->rank == 0 || sg_shape_equal(shape, row))
         return SG_OK;
@@ -60,11 +59,7 @@ static sg_status infer(const sg_infer_args *args)
     }
     SG_TRY(require_affine(args, 1, &row));
     SG_TRY(require_affine(args, 2, &row));
-    for (int32_t k = 0; k < 3; k++) {
-        args->out_shape[k] = k == 0 ? *x : rows;
-        args->out_dtype[k] = k == 0 ? args->in_dtype[0] : sg_dtype_statistic(args->in_dtype[0]);
-    }
-    return SG_OK;
+    return sg_norm_outputs(args, &rows);
 }
 
 static double mean_of(const double *x, int64_t n, double shift, int power)
@@ -118,18 +113,12 @@ const sg_op sg_op_layer_norm = {
     .jvp_op = &sg_op_layer_norm_jvp,
 };
 
-static sg_cost vjp_cost(const sg_cost_args *args) { return sg_derivative_cost(args, 15); }
-static sg_cost jvp_cost(const sg_cost_args *args) { return sg_derivative_cost(args, 15); }
-static sg_cost vjp_jvp_cost(const sg_cost_args *args) { return sg_derivative_cost(args, 40); }
-
-/* Mean and 1 / sqrt(..) come along: with them a row needs no statistics of x again. */
-#define STATISTICS (1 << 1 | 1 << 2)
-SG_DERIVATIVE_OP(layer_norm_vjp, "reverse derivative of layer_norm", vjp_attrs, layer_norm, vjp_cost,
-                 .hints = STATISTICS, .jvp_op = &sg_op_layer_norm_vjp_jvp)
-SG_DERIVATIVE_OP(layer_norm_jvp, "forward derivative of layer_norm", jvp_attrs, layer_norm, jvp_cost,
-                 .hints = STATISTICS)
+SG_DERIVATIVE_OP(layer_norm_vjp, "reverse derivative of layer_norm", vjp_attrs, layer_norm, sg_norm_vjp_cost,
+                 .hints = SG_NORM_STATISTICS, .jvp_op = &sg_op_layer_norm_vjp_jvp)
+SG_DERIVATIVE_OP(layer_norm_jvp, "forward derivative of layer_norm", jvp_attrs, layer_norm, sg_norm_jvp_cost,
+                 .hints = SG_NORM_STATISTICS)
 SG_DERIVATIVE_OP(layer_norm_vjp_jvp, "forward derivative of the reverse derivative of layer_norm", vjp_jvp_attrs,
-                 layer_norm_vjp, vjp_jvp_cost, .hints = 0)
+                 layer_norm_vjp, sg_norm_vjp_jvp_cost, .hints = 0)
 
 sg_value sg_layer_norm(sg_value x, sg_value gamma, sg_value beta, double eps)
 {

@@ -3,7 +3,7 @@
  *     y = x r gamma,   r = 1 / sqrt(mean x^2 + eps)
  * Where x is bf16, gamma may be f32, as in layer_norm. */
 #include "ops/axis_internal.h"
-#include "ops/derivative_internal.h"
+#include "ops/norm_internal.h"
 
 #include <math.h>
 
@@ -33,8 +33,7 @@ static sg_status infer(const sg_infer_args *args)
 {
     SG_TRY(sg_require_real(args, 0));
     SG_TRY(sg_require_not_negative(args, EPS));
-    if (args->in_dtype[1] != sg_dtype_statistic(args->in_dtype[0]))
-        SG_TRY(sg_require_same_dtype(args, 0, 1));
+    SG_TRY(sg_norm_require_affine(args, 1));
     const sg_shape *x = &args->in_shape[0], *gamma = &args->in_shape[1];
     bool fits = gamma->rank >= 1 && gamma->rank <= x->rank;
     for (int32_t i = 0; fits && i < gamma->rank; i++)
@@ -43,14 +42,12 @@ static sg_status infer(const sg_infer_args *args)
     if (!fits)
         return sg_infer_fail(args, SG_E_SHAPE, "gamma must have the shape of the last axes of %s, it is %s",
                              sg_shape_format(x, left, sizeof left), sg_shape_format(gamma, right, sizeof right));
-    args->out_shape[0] = args->out_shape[1] = *x;
+    sg_shape rows = *x;
     for (int32_t i = x->rank - gamma->rank; i < x->rank; i++) {
-        args->out_shape[1].dim[i] = 1;
-        args->out_shape[1].name[i] = NULL;
+        rows.dim[i] = 1;
+        rows.name[i] = NULL;
     }
-    args->out_dtype[0] = args->in_dtype[0];
-    args->out_dtype[1] = sg_dtype_statistic(args->in_dtype[0]);
-    return SG_OK;
+    return sg_norm_outputs(args, &rows);
 }
 
 static void eval(const sg_eval_args *args)

@@ -5,7 +5,6 @@ over reverse) with attention written out, since the fused kernels have no second
 usage: torch_bert.py eager|graph|compile [train/B32T128 ...] [--tiny]
 """
 import json
-import statistics
 import sys
 import time
 
@@ -13,12 +12,12 @@ import torch
 from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits, gelu, scaled_dot_product_attention
 
+from torch_timing import DEVICE, GPU, captured, median_seconds
+
 TINY = "--tiny" in sys.argv
 LAYERS, WIDTH, HEADS, WORDS = (2, 64, 4, 500) if TINY else (12, 768, 12, 30522)
 LABELS, PLACES = 54, 512
 ROWS = ["train/B32T128", "train/B32T256", "train/B32T512", "gradient/B16T256", "hvp/B16T256"]
-GPU = torch.cuda.is_available()
-DEVICE = "cuda" if GPU else "cpu"
 
 
 def attention_apart(q, k, v):
@@ -58,33 +57,6 @@ class Classifier(nn.Module):
         return self.head(x[:, 0])
 
 
-def median_seconds(call, inner=5, rounds=7):
-    times = []
-    for round_ in range(rounds + 2):
-        start = time.perf_counter()
-        for _ in range(inner):
-            call()
-        if GPU:
-            torch.cuda.synchronize()
-        if round_ >= 2:
-            times.append((time.perf_counter() - start) / inner)
-    return statistics.median(times)
-
-
-def captured(call):
-    """The call as a CUDA graph, after a few runs on a stream of its own, as PyTorch asks."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            call()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        call()
-    return graph.replay
-
-
 def measure(row, form):
     what, shape = row.split("/")
     batch, length = (int(n) for n in shape[1:].split("T"))
@@ -114,7 +86,7 @@ def measure(row, form):
         return torch.autograd.grad(sum((a * b).sum() for a, b in zip(g, directions)), parameters)
 
     call = {"train": train, "gradient": gradient, "hvp": product}[what]
-    return median_seconds(captured(call) if form == "graph" else call)
+    return median_seconds(captured(call) if form == "graph" else call, inner=5, rounds=7, warm=2)
 
 
 arguments = [word for word in sys.argv[1:] if word != "--tiny"]

@@ -3,15 +3,14 @@
 usage: torch_step.py [--graph] [SHAPE ...]; on a GPU where there is one, --graph as CUDA graphs."""
 import json
 import os
-import statistics
 import sys
-import time
 
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid, softplus
 
-GPU, GRAPH = torch.cuda.is_available(), "--graph" in sys.argv
-DEVICE = "cuda" if GPU else "cpu"
+from torch_timing import DEVICE, GPU, captured, median_seconds
+
+GRAPH = "--graph" in sys.argv
 SHAPES = {"bibtex": (1836, 159), "delicious": (500, 983), "eurlexev": (5000, 3993)}
 BATCH, CANDIDATES, HIDDEN, GLOBAL, PREDICT = 32, 20, 400, 200, 4096
 
@@ -74,43 +73,16 @@ def make_step(task_net, loss_net, x, gold):
     return step
 
 
-def median_seconds(call, rounds=30):
-    """Median over rounds of the time of one call; on a GPU of one in a queue of ten."""
-    times, inner = [], 10 if GPU else 1
-    for round_ in range(rounds + 5):
-        start = time.perf_counter()
-        for _ in range(inner):
-            call()
-        if GPU:
-            torch.cuda.synchronize()
-        if round_ >= 5:
-            times.append((time.perf_counter() - start) / inner)
-    return statistics.median(times)
-
-
-def captured(call):
-    """The call as a CUDA graph, after a few runs on a stream of its own, as PyTorch asks."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            call()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        call()
-    return graph.replay
-
-
 def measure(name, inputs, labels):
     torch.manual_seed(0)
     x, gold = ((torch.rand(BATCH, n, device=DEVICE) < part).float() for n, part in ((inputs, 0.04), (labels, 0.03)))
     task_net = TaskNet(inputs, labels).to(DEVICE)
     how = captured if GRAPH else lambda call: call
-    step = median_seconds(how(make_step(task_net, LossNet(inputs, labels).to(DEVICE), x, gold)))
+    times = {"inner": 10 if GPU else 1, "rounds": 30, "warm": 5}
+    step = median_seconds(how(make_step(task_net, LossNet(inputs, labels).to(DEVICE), x, gold)), **times)
     rows = torch.rand(PREDICT, inputs, device=DEVICE)
     with torch.no_grad():
-        predict = median_seconds(how(lambda: task_net(rows).sigmoid() >= 0.5))
+        predict = median_seconds(how(lambda: task_net(rows).sigmoid() >= 0.5), **times)
     return {f"seal_nce/{name}": step, f"predict/{name}": predict}
 
 
