@@ -1,7 +1,6 @@
 /* args.c - the command line: a verb, its flags and arguments, driven by the verb table, the common flags below and the
  * option table of the configuration. */
 #include "cli/cli.h"
-#include "models/config_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

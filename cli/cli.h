@@ -5,6 +5,7 @@
 #ifndef SG_CLI_H
 #define SG_CLI_H
 
+#include "models/config_internal.h"
 #include "models/json_internal.h"
 #include "models/models.h"
 

@@ -1,6 +1,7 @@
 /* verb_data.c - `data info`, `data check`, `data convert` and `data split`. Files are arguments or come from the
  * configuration (data.files, data.train...). */
 #include "cli/cli.h"
+#include "models/data_internal.h"
 
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* verb_model.c - `model info`: what is in a model folder. */
 #include "cli/cli.h"
+#include "models/data_internal.h"
 #include "serialize/serialize.h"
 
 #include <string.h>

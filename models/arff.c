@@ -1,5 +1,6 @@
 /* Reading ARFF files: header, choice of labels, rows, then one data set of all files. */
 #include "models/arff_internal.h"
+#include "models/data_internal.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* config_data.c - the data sets that a configuration names. */
-#include "models/models.h"
+#include "models/config_internal.h"
 
 static sg_read_options read_options(const sg_config *config, const char *labels_xml)
 {

@@ -5,6 +5,36 @@
 
 #include "models/models.h"
 
+/* ---- the table of options, and single settings, as the program shows them */
+
+/* One row of the table. */
+typedef struct sg_option {
+    const char *key; /* "train.lr" */
+    sg_option_type type;
+    const char *initial, *domain;
+    const char *flag; /* "" if it has none */
+    const char *help;
+    size_t offset; /* in sg_train_config */
+} sg_option;
+int32_t sg_option_count(void);
+const sg_option *sg_option_at(int32_t index);
+const sg_option *sg_option_find(const char *key); /* NULL if unknown */
+/* The key at the smallest edit distance, NULL if none is near enough to be a slip of the pen. */
+const char *sg_option_nearest(const char *key);
+/* The name of the environment variable of an option, "SEALGRAPH_TRAIN_LR", written to `out`; returns `out`. */
+const char *sg_option_environment(const sg_option *option, char *out, size_t size);
+
+/* An error about the value of `key`, placed where that value came from. For checks that need the data or the model. */
+sg_status sg_config_fail(const sg_config *config, const char *key, sg_error *err, const char *fmt, ...) SG_PRINTF(4, 5);
+/* One value as YAML would show it, written to `out`; returns `out`. */
+const char *sg_config_format(const sg_config *config, const sg_option *option, char *out, size_t size);
+/* `file` if absolute or data.dir is unset, else data.dir/file; to be released with sg_free; NULL if out of memory. */
+char *sg_config_data_path(const sg_config *config, const char *file);
+/* A JSON Schema (draft 2020-12) of the YAML file. */
+void sg_config_write_schema(FILE *out);
+
+/* ---- reading */
+
 /* Where a setting was written: a place in a file, or (`line` 0) the name of a variable or flag. */
 typedef struct sg_place {
     const char *source;

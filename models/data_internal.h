@@ -24,6 +24,14 @@ bool sg_text_positive(const char *text, const char *positive);
 /* "%.9g" or shorter if fewer digits give the same float. */
 const char *sg_text_float(float value, char out[32]);
 
+/* ---- names of formats, and of what is done with features */
+const char *sg_data_format_name(sg_data_format format); /* "auto", "arff", "libsvm", "xc" */
+bool sg_data_format_parse(const char *name, sg_data_format *out);
+const char *sg_impute_name(sg_impute impute); /* "mean", "zero", "indicator" */
+bool sg_impute_parse(const char *name, sg_impute *out);
+const char *sg_scaling_name(sg_scaling scaling); /* "none", "standardise", "minmax" */
+bool sg_scaling_parse(const char *name, sg_scaling *out);
+
 /* ---- name tables: text -> index, open addressing; keys are not copied and must outlive the table */
 typedef struct sg_names {
     int64_t capacity, count;
@@ -141,6 +149,13 @@ bool sg_builder_row(sg_builder *b, int32_t file, int64_t line, float weight, int
 sg_status sg_builder_finish(sg_builder *b, sg_schema *schema, sg_data_layout layout, sg_dataset **out, sg_error *err);
 void sg_builder_free(sg_builder *b);
 
+/* Schema and preprocessing (may be NULL) as one JSON text, for the model folder; release with sg_free. Loading checks
+ * every count. */
+char *sg_encoding_save(const sg_schema *schema, const sg_preprocess *p);
+sg_status sg_encoding_load(const char *text, size_t size, sg_schema **schema, sg_preprocess **p, sg_error *err);
+
+sg_schema *sg_schema_copy(const sg_schema *schema);             /* NULL if out of memory */
+bool sg_dataset_has_label(const sg_dataset *data, int64_t row); /* at least one label is on */
 sg_schema *sg_schema_new(int64_t n_columns, int64_t n_labels);
 sg_preprocess *sg_preprocess_new(int64_t n_in, int64_t n_out); /* zeroed; NULL if out of memory */
 /* Switch between the dense and the sparse form of the features. */

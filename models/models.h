@@ -23,9 +23,6 @@ typedef enum sg_data_layout { SG_LAYOUT_AUTO, SG_LAYOUT_DENSE, SG_LAYOUT_SPARSE 
  * sizes count every nominal value. */
 typedef enum sg_nominal_rule { SG_NOMINAL_AUTO, SG_NOMINAL_BINARY, SG_NOMINAL_ONE_HOT } sg_nominal_rule;
 
-const char *sg_data_format_name(sg_data_format format); /* "auto", "arff", "libsvm", "xc" */
-bool sg_data_format_parse(const char *name, sg_data_format *out);
-
 typedef enum sg_column_kind {
     SG_COLUMN_NUMERIC,
     SG_COLUMN_BINARY,
@@ -54,7 +51,6 @@ typedef struct sg_schema {
     char *positive;    /* the value that means "on" in label columns; NULL: 1, yes, true, t */
 } sg_schema;
 
-sg_schema *sg_schema_copy(const sg_schema *schema); /* NULL if out of memory */
 void sg_schema_free(sg_schema *schema);
 /* Name of encoded feature i: the attribute's name, or "name=value" for one-hot features. Returns `out`. */
 const char *sg_schema_feature_name(const sg_schema *schema, int64_t feature, char *out, size_t size);
@@ -117,7 +113,6 @@ sg_status sg_dataset_from_arrays(sg_dataset **out, const float *x, const float *
                                  int64_t labels, sg_data_layout layout, sg_error *err);
 /* The given rows, in the given order, as a data set of their own. */
 sg_status sg_dataset_subset(sg_dataset **out, const sg_dataset *data, const int64_t *rows, int64_t n, sg_error *err);
-bool sg_dataset_has_label(const sg_dataset *data, int64_t row); /* at least one label is on */
 
 /* Non-zeros that `batch` rows can have at most: the sum over the `batch` largest rows (at least 1). */
 int64_t sg_dataset_max_nnz(const sg_dataset *data, int64_t batch);
@@ -141,10 +136,6 @@ sg_status sg_dataset_batch(const sg_dataset *data, const int64_t *rows, int64_t 
 /* ---- missing values and scaling: fitted on training rows, then applied to every part and stored with the model */
 typedef enum sg_impute { SG_IMPUTE_MEAN, SG_IMPUTE_ZERO, SG_IMPUTE_INDICATOR } sg_impute;
 typedef enum sg_scaling { SG_SCALING_NONE, SG_SCALING_STANDARDISE, SG_SCALING_MINMAX } sg_scaling;
-const char *sg_impute_name(sg_impute impute); /* "mean", "zero", "indicator" */
-bool sg_impute_parse(const char *name, sg_impute *out);
-const char *sg_scaling_name(sg_scaling scaling); /* "none", "standardise", "minmax" */
-bool sg_scaling_parse(const char *name, sg_scaling *out);
 
 /* x'[j] = (x[j] - offset[j]) * scale[j] after missing x[j] became fill[j]. INDICATOR fills with the mean and appends
  * one 0/1 feature for each feature with missing values among the training rows: feature n_in + i tells that
@@ -163,11 +154,6 @@ sg_status sg_preprocess_fit(sg_preprocess **out, const sg_dataset *data, const i
 /* In place. A sparse data set stays sparse unless an offset is not zero or a missing value is filled with one. */
 sg_status sg_preprocess_apply(const sg_preprocess *p, sg_dataset *data, sg_error *err);
 void sg_preprocess_free(sg_preprocess *p);
-
-/* Schema and preprocessing (may be NULL) as one JSON text, for the model folder; release with sg_free. Loading checks
- * every count. */
-char *sg_encoding_save(const sg_schema *schema, const sg_preprocess *p);
-sg_status sg_encoding_load(const char *text, size_t size, sg_schema **schema, sg_preprocess **p, sg_error *err);
 
 /* ---- splits */
 typedef enum sg_part { SG_TRAIN, SG_VALIDATION, SG_TEST } sg_part;
@@ -423,23 +409,6 @@ typedef struct sg_train_config {
 #undef X
 } sg_train_config;
 
-/* One row of the table. */
-typedef struct sg_option {
-    const char *key; /* "train.lr" */
-    sg_option_type type;
-    const char *initial, *domain;
-    const char *flag; /* "" if it has none */
-    const char *help;
-    size_t offset; /* in sg_train_config */
-} sg_option;
-int32_t sg_option_count(void);
-const sg_option *sg_option_at(int32_t index);
-const sg_option *sg_option_find(const char *key); /* NULL if unknown */
-/* The key at the smallest edit distance, NULL if none is near enough to be a slip of the pen. */
-const char *sg_option_nearest(const char *key);
-/* The name of the environment variable of an option, "SEALGRAPH_TRAIN_LR", written to `out`; returns `out`. */
-const char *sg_option_environment(const sg_option *option, char *out, size_t size);
-
 /* A resolved configuration and where each value came from. */
 typedef struct sg_config sg_config;
 
@@ -469,16 +438,10 @@ const char *sg_config_backend(const sg_train_config *values);
 sg_dtype sg_config_real(const sg_train_config *values);
 /* "default", "bibtex.yml:12:7", "SEALGRAPH_SEED", "--set", "--lr". */
 const char *sg_config_origin(const sg_config *config, const char *key);
-/* An error about the value of `key`, placed where that value came from. For checks that need the data or the model. */
-sg_status sg_config_fail(const sg_config *config, const char *key, sg_error *err, const char *fmt, ...) SG_PRINTF(4, 5);
 /* The resolved configuration as YAML, every key, numbers so that they read back equal; with the origins as comments. */
 sg_status sg_config_write_yaml(const sg_config *config, FILE *out, bool origins);
 /* The same in a string to be released with sg_free; NULL if out of memory. */
 char *sg_config_yaml(const sg_config *config);
-/* One value as YAML would show it, written to `out`; returns `out`. */
-const char *sg_config_format(const sg_config *config, const sg_option *option, char *out, size_t size);
-/* `file` if absolute or data.dir is unset, else data.dir/file; to be released with sg_free; NULL if out of memory. */
-char *sg_config_data_path(const sg_config *config, const char *file);
 /* Read what a configuration names and divide it. data.files: by data.split, else stratified into data.fractions by
  * data.split_seed. data.train, data.validation, data.test: as given; without data.validation a stratified data.dev_fraction
  * of the training rows. Preprocessing is not applied. */
@@ -486,9 +449,6 @@ sg_status sg_config_read_data(const sg_config *config, sg_dataset **data, sg_spl
 /* The same for any files, without a division: `config` says how to read them. */
 sg_status sg_config_read_files(const sg_config *config, const char *const *files, int64_t count, sg_dataset **data,
                                sg_error *err);
-/* A JSON Schema (draft 2020-12) of the YAML file. */
-void sg_config_write_schema(FILE *out);
-
 /* ======================================================================================= networks and energies */
 /* The networks of feature-based multi-label classification (MLC). Weights of feature layers are [in, out], so that a sparse
  * row gathers contiguous rows of the first one; label tables G, b and M are [labels or global, width]. */
@@ -670,8 +630,9 @@ typedef struct sg_seed_result {
 typedef struct sg_seeds_result {
     bool finished; /* every seed is */
     int32_t count;
-    sg_seed_result *seed;                                            /* [count] */
-    sg_metrics mean_best, mean_test, deviation_best, deviation_test; /* over finished seeds; see sg_metrics_spread */
+    sg_seed_result *seed; /* [count] */
+    sg_metrics mean_best, mean_test, deviation_best,
+        deviation_test; /* sample standard deviation; over finished seeds */
 } sg_seeds_result;
 void sg_seeds_result_free(sg_seeds_result *result);
 
@@ -683,24 +644,6 @@ sg_status sg_config_seeds(const sg_config *config, int64_t **out, int32_t *count
  * a seed diverges the others go on, and SG_E_DIVERGED is the answer then. */
 sg_status sg_train_seeds(const sg_config *config, sg_training_data *data, const sg_train_options *options,
                          sg_seeds_result *result, sg_error *err);
-/* Mean and sample standard deviation (undefined for one) of each metric over those of n results where it is defined: metrics in
- * the order of the first; one that is undefined everywhere stays so. */
-void sg_metrics_spread(const sg_metrics *const *of, int32_t n, sg_metrics *mean, sg_metrics *deviation);
-/* {"seeds": [{"seed", "epoch", "best", "test"} ...], "mean": {"best", "test"}, "std": {...}} of the finished seeds, on several
- * lines; to be released with sg_free. NULL if out of memory. */
-char *sg_seeds_json(const sg_seeds_result *result);
-
-/* Probabilities [n, labels] of the listed rows by a predictor of this step layout (evaluation mode). */
-typedef struct sg_predictor sg_predictor;
-sg_status sg_predictor_new(sg_predictor **out, sg_store *store, const sg_step_options *options, const char *device,
-                           const char *precision, int32_t threads, sg_error *err);
-sg_status sg_predictor_run(sg_predictor *p, const sg_dataset *data, const int64_t *rows, int64_t n, float *out,
-                           sg_error *err);
-void sg_predictor_free(sg_predictor *p);
-
-/* {"example_f1": ..., ...}, undefined metrics null, on one line; to be released with sg_free. NULL if out of memory. */
-char *sg_metrics_json(const sg_metrics *metrics);
-
 /* ---- trained models in use */
 /* A model folder (or a run directory, then its model/), with what its recipe and encoding say. */
 typedef struct sg_trained {

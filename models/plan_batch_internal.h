@@ -15,6 +15,14 @@ sg_status sgi_fetch_floats(sg_plan *plan, sg_dtype real, const char *name, float
 /* The same of the run whose results were sent to a post. */
 sg_status sgi_posted_floats(sg_plan *plan, sg_dtype real, int32_t slot, int32_t replica, const char *name, float *out,
                             int64_t n, sg_error *err);
+
+/* Probabilities [n, labels] of the listed rows by a predictor of this step layout (evaluation mode). */
+typedef struct sg_predictor sg_predictor;
+sg_status sg_predictor_new(sg_predictor **out, sg_store *store, const sg_step_options *options, const char *device,
+                           const char *precision, int32_t threads, sg_error *err);
+sg_status sg_predictor_run(sg_predictor *p, const sg_dataset *data, const int64_t *rows, int64_t n, float *out,
+                           sg_error *err);
+void sg_predictor_free(sg_predictor *p);
 /* A predictor that shares the session. */
 sg_status sgi_predictor_on(sg_predictor **out, sg_session *session, const sg_step_options *options, sg_error *err);
 /* sg_predictor_run on a session with replicas: out[r] receives what the parameters of replica r predict. */

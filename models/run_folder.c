@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "models/data_internal.h"
 #include "models/json_internal.h"
 #include "models/train_internal.h"
 #include "serialize/serialize.h"

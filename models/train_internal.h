@@ -97,6 +97,16 @@ struct sgi_group {
     int32_t n_ended;
 };
 
+/* ---- metrics as text, and those of several runs together */
+/* Mean and sample standard deviation (undefined for one) of each metric over those of n results where it is defined: metrics in
+ * the order of the first; one that is undefined everywhere stays so. */
+void sg_metrics_spread(const sg_metrics *const *of, int32_t n, sg_metrics *mean, sg_metrics *deviation);
+/* {"seeds": [{"seed", "epoch", "best", "test"} ...], "mean": {"best", "test"}, "std": {...}} of the finished seeds, on several
+ * lines; to be released with sg_free. NULL if out of memory. */
+char *sg_seeds_json(const sg_seeds_result *result);
+/* {"example_f1": ..., ...}, undefined metrics null, on one line; to be released with sg_free. NULL if out of memory. */
+char *sg_metrics_json(const sg_metrics *metrics);
+
 /* ---- train.c */
 /* Buffers, the store of each run, and the team of all; `run` and `n` are given, their config, c and folder set. */
 sg_status sgi_group_open(sgi_group *group, const sg_config *config, sg_error *err);

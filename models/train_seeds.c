@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/config_internal.h"
 #include "models/json_internal.h"
 #include "models/train_internal.h"
 

@@ -1,5 +1,6 @@
 /* trained.c - a trained model in use: its folder, the data it reads, its predictions. */
-#include "models/models.h"
+#include "models/data_internal.h"
+#include "models/plan_batch_internal.h"
 #include "serialize/serialize.h"
 
 #include <string.h>

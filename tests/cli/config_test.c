@@ -1,4 +1,5 @@
 /* config_test.c - the configuration: typing by schema, every kind of mistake with its exact place, precedence and origins. */
+#include "models/config_internal.h"
 #include "models/models.h"
 
 #include <math.h>

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "models/data_internal.h"
 #include "tests/support/data_files.h"
 
 static sg_dataset *read_text(const char *text, int64_t labels)

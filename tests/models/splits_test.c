@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "models/data_internal.h"
 #include "tests/support/data_files.h"
 
 #define ROWS 200

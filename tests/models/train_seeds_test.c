@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "models/train_internal.h"
 #include "models/plan_batch_internal.h"
 #include "serialize/serialize.h"
 #include "tests/support/graph_run.h"
