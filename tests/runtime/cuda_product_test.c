@@ -23,8 +23,8 @@ static const char letters[] = "nta";
 typedef struct problem {
     int64_t batch, m, n, k;
     bool shared;       /* all matrices of the batch have one right factor */
-    bool sums;         /* of products too */
-    const char *forms; /* of f32; the product alone in the first */
+    bool sums;         /* of products too, and a product alone, in the first form */
+    const char *forms; /* of f32 */
 } problem;
 
 /* Each tile of product.c in each way that it reads its operands, its sum in one part and in several, with rows of whole and of broken
@@ -35,20 +35,20 @@ static const problem problems[] = {
     {1, 2, 2, 1, false, false, "n"},
     {1, 16, 32, 64, false, false, "t"},
     {1, 33, 31, 5, false, true, "a"},
-    {1, 32, 159, 400, false, true, "nta"},
+    {1, 32, 159, 400, false, true, "n"},
     {1, 159, 400, 32, false, false, "a"},
     {1, 37, 1001, 3, false, false, "n"},
     {15, 7, 9, 11, false, true, "t"},
-    {15, 8, 12, 100, true, false, "na"},
+    {15, 8, 12, 100, true, false, "a"},
     /* SQUARE, WIDE, TALL */
-    {6, 70, 41, 130, false, true, "na"},
-    {1, 330, 300, 80, false, true, "na"},
+    {6, 70, 41, 130, false, true, "n"},
+    {1, 330, 300, 80, false, true, "a"},
     {1, 400, 333, 37, false, false, "t"},
     {1, 3500, 29, 70, false, true, "n"},
     {1, 3501, 32, 70, false, false, "t"},
     /* TENSOR_NARROW, TENSOR_SHORT */
     {1, 48, 400, 401, false, false, "n"},
-    {1, 32, 400, 1836, false, true, "nta"},
+    {1, 32, 400, 1836, false, true, "n"},
     {1, 32, 3993, 70, false, false, "t"},
     {1, 40, 1003, 450, false, false, "a"},
     {1, 3001, 177, 33, false, true, "nta"},
@@ -56,7 +56,7 @@ static const problem problems[] = {
     {1, 672, 200, 159, false, false, "n"},
     {1, 200, 159, 672, false, true, "a"},
     {1, 130, 136, 2050, false, false, "t"},
-    {1, 131, 333, 401, false, false, "na"},
+    {1, 131, 333, 401, false, false, "n"},
     {6, 130, 141, 167, false, true, "t"},
     {15, 64, 96, 200, true, false, "n"},
     /* cuBLASLt's */
@@ -72,7 +72,7 @@ static bool is_wanted(const problem *p, form f, sg_dtype dtype, int32_t k)
 {
     if (dtype != SG_F32)
         return true;
-    return k < ALONE || (k == ALONE && p->forms[0] == letters[f]) || (k == SUM && p->sums);
+    return k < ALONE || (k <= SUM && p->sums && p->forms[0] == letters[f]);
 }
 
 static sg_shape matrices(const problem *p, bool one, int64_t rows, int64_t columns)
