@@ -7,6 +7,7 @@
 
 #include "ops/derivative_internal.h"
 #include "runtime/cuda/attention_cudnn_internal.h"
+#include "runtime/cuda/column_sums_internal.h"
 #include "runtime/cuda/cuda_kernels.h"
 
 /* Bytes of a matrix of scores of all heads between which f32 is decomposed. */
@@ -18,14 +19,16 @@ typedef struct places {
     int32_t o, lse, g, g_lse;
     int32_t tq, tk, tv, tbias, tg, tg_lse;
     int32_t dq, dk, dv;
+    int32_t sum[3]; /* of these over batch and rows */
 } places;
 
-static const places no_places = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+static const places no_places = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, {-1, -1, -1}};
 
 typedef struct attention {
     sg_cuda_attention a;
     places p;
     const sg_cuda_cudnn_attention *cudnn; /* forward, or NULL */
+    bool joint;                           /* output 0 is [dq dk dv] */
 } attention;
 
 /* ---------------------------------------------------------------------------------------------------------- launch */
@@ -62,14 +65,24 @@ static sg_cuda_attention_operands forward_operands(const sg_launch *l)
     return x;
 }
 
+/* An output, or some columns of [dq dk dv], which is of bf16. */
+static void *cotangent(const sg_launch *l, int32_t place)
+{
+    const attention *state = l->state;
+    return state->joint ? (uint16_t *)l->out[0] + place * state->a.heads * state->a.depth : output(l, place);
+}
+
 static sg_cuda_attention_operands reverse_operands(const sg_launch *l)
 {
     const places *p = &((const attention *)l->state)->p;
     sg_cuda_attention_operands x = operands_of(l);
-    x.dq = output(l, p->dq);
-    x.dk = output(l, p->dk);
-    x.dv = output(l, p->dv);
+    x.dq = cotangent(l, p->dq);
+    x.dk = cotangent(l, p->dk);
+    x.dv = cotangent(l, p->dv);
     x.rows = l->workspace;
+    x.parts = (float *)((char *)l->workspace + sg_cuda_attention_rows_bytes(&((const attention *)l->state)->a));
+    for (int32_t i = 0; i < 3; i++)
+        x.sum[i] = output(l, p->sum[i]);
     return x;
 }
 
@@ -97,6 +110,7 @@ static bool launch_vjp(const sg_launch *l, sg_error *err)
 {
     sg_cuda_attention_operands x = reverse_operands(l);
     sg_cuda_attention_vjp(&((const attention *)l->state)->a, &x, l->stream);
+    sg_cuda_attention_sums(&((const attention *)l->state)->a, &x, l->stream);
     return sg_cuda_launched(err);
 }
 
@@ -104,6 +118,7 @@ static bool launch_vjp_jvp(const sg_launch *l, sg_error *err)
 {
     sg_cuda_attention_operands x = reverse_operands(l);
     sg_cuda_attention_vjp_jvp(&((const attention *)l->state)->a, &x, l->stream);
+    sg_cuda_attention_sums(&((const attention *)l->state)->a, &x, l->stream);
     return sg_cuda_launched(err);
 }
 
@@ -265,6 +280,10 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
         return sg_fail(err, SG_E_MEMORY, "out of memory for %s", op->name);
     state->p = find_places(spec);
     state->a = describe(spec, &state->p);
+    state->a.capability = device->capability;
+    state->a.dq = state->a.q;
+    state->a.dk = state->a.k;
+    state->a.dv = state->a.v;
     *out = (sg_kernel){.name = op->name, .launch = launch_forward, .state = state, .release = sg_free};
     if (op == &sg_op_attention_jvp)
         out->launch = launch_jvp;
@@ -280,8 +299,51 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     return status;
 }
 
-const sg_cuda_kernel sg_cuda_attention_kernels[] = {{&sg_op_attention, supports, prepare},
-                                                    {&sg_op_attention_vjp, supports, prepare},
-                                                    {&sg_op_attention_jvp, supports, prepare},
-                                                    {&sg_op_attention_vjp_jvp, supports, prepare},
-                                                    {0}};
+/* A reverse derivative with sums of its results (column_sums.c): the node of the body has the same operands. */
+static bool inner_spec(const sg_kernel_spec *spec, sg_kernel_spec *inner)
+{
+    const sg_node *node = sg_cuda_summed_node(spec->attr[0].graph);
+    if (!node || (node->op != &sg_op_attention_vjp && node->op != &sg_op_attention_vjp_jvp))
+        return false;
+    *inner = *spec;
+    inner->node = node;
+    inner->attr = node->attr;
+    inner->n_out = node->n_out;
+    return true;
+}
+
+static bool supports_summed(const sg_kernel_spec *spec)
+{
+    sg_kernel_spec inner;
+    return inner_spec(spec, &inner) && supports(&inner);
+}
+
+static void lay_jointly(sg_cuda_attention *a)
+{
+    const int64_t row = 3 * (int64_t)a->heads * a->depth;
+    a->dq = (sg_cuda_attention_layout){a->queries * row, a->depth, row};
+    a->dk = a->dv = (sg_cuda_attention_layout){a->keys * row, a->depth, row};
+}
+
+static sg_status prepare_summed(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
+{
+    sg_kernel_spec inner;
+    inner_spec(spec, &inner);
+    SG_TRY(prepare(device, &inner, out, err));
+    attention *state = out->state;
+    sg_graph *body = spec->attr[0].graph;
+    state->joint = sg_node_of(sg_result_value(body, 0)) != inner.node;
+    if (state->joint)
+        lay_jointly(&state->a);
+    const int32_t made[3] = {state->p.dq, state->p.dk, state->p.dv};
+    for (int32_t i = 0; i < 3; i++)
+        state->p.sum[i] = made[i] < 0 ? -1 : sg_cuda_sum_output(body, made[i]);
+    out->name = inner.node->op == &sg_op_attention_vjp ? "attention_vjp + sums" : "attention_vjp_jvp + sums";
+    out->workspace += sg_cuda_attention_parts_bytes(&state->a);
+    return SG_OK;
+}
+
+const sg_cuda_kernel sg_cuda_attention_kernels[] = {
+    {&sg_op_fused, supports_summed, prepare_summed}, {&sg_op_attention, supports, prepare},
+    {&sg_op_attention_vjp, supports, prepare},       {&sg_op_attention_jvp, supports, prepare},
+    {&sg_op_attention_vjp_jvp, supports, prepare},   {0}};

@@ -10,7 +10,7 @@
 
 #if CUDNN_VERSION >= 91300
 
-enum { LEAST_KEYS = 192, LEAST_CAPABILITY = 90, LAST_CAPABILITY = 99, PARTS = 8, UIDS = 6, RANK = 4 };
+enum { LEAST_KEYS = 128, LEAST_CAPABILITY = 90, LAST_CAPABILITY = 99, PARTS = 8, UIDS = 6, RANK = 4 };
 enum { Q = 1, K, V, OUT, LSE, SCALE }; /* names of the tensors */
 
 struct sg_cuda_cudnn_attention {

@@ -39,10 +39,11 @@ typedef struct sg_cuda_attention {
     int32_t batch, heads, queries, keys, depth, width; /* q is [.., queries, depth], v [.., keys, width] */
     bool bf16;                                         /* else f32; statistics of rows are f32 in both */
     bool causal, dropout;
-    sg_cuda_attention_layout q, k, v, out;
+    sg_cuda_attention_layout q, k, v, out, dq, dk, dv;
     sg_cuda_attention_spread mask, bias;
     float scale, kept;  /* kept = 1 / (1 - rate) */
     uint32_t threshold; /* an element is dropped whose upper 24 bits are below it */
+    int32_t capability; /* of the device */
 } sg_cuda_attention;
 
 /* Numbers kept for each query between kernels, one plane each of batch * heads * `padded` floats: P = over 2^(s - shift) with s
@@ -60,7 +61,9 @@ typedef struct sg_cuda_attention_operands {
     void *out, *dq, *dk,
         *dv; /* results: `out` is o or its tangent; in a vjp_jvp dq, dk, dv are the tangents of these */
     float *out_lse;
-    float *rows; /* the planes */
+    float *rows;   /* the planes */
+    float *sum[3]; /* dq, dk, dv added up over batch and rows, [heads, depth or width] */
+    float *parts;  /* of these sums, sg_cuda_attention_parts_bytes */
 } sg_cuda_attention_operands;
 
 #ifdef __cplusplus
@@ -71,9 +74,20 @@ extern "C" {
 enum { SG_ATTENTION_MOST_DEPTH = 128 };
 
 size_t sg_cuda_attention_rows_bytes(const sg_cuda_attention *a);
+size_t sg_cuda_attention_parts_bytes(const sg_cuda_attention *a);
 void sg_cuda_attention_forward(const sg_cuda_attention *a, const sg_cuda_attention_operands *x, cudaStream_t stream);
 void sg_cuda_attention_jvp(const sg_cuda_attention *a, const sg_cuda_attention_operands *x, cudaStream_t stream);
+/* After the next two: the sums that are asked for. */
+void sg_cuda_attention_sums(const sg_cuda_attention *a, const sg_cuda_attention_operands *x, cudaStream_t stream);
 void sg_cuda_attention_vjp(const sg_cuda_attention *a, const sg_cuda_attention_operands *x, cudaStream_t stream);
+/* The two sweeps of a vjp by Hopper's tensor cores (attention_hopper.cu): can they be, and how many parts of the sums over dq
+ * (which = 0), dk (1) and dv (2) they leave. */
+bool sg_cuda_attention_hopper(const sg_cuda_attention *a);
+void sg_cuda_attention_hopper_queries(const sg_cuda_attention *a, const sg_cuda_attention_operands *x, bool second,
+                                      cudaStream_t stream);
+void sg_cuda_attention_hopper_keys(const sg_cuda_attention *a, const sg_cuda_attention_operands *x, bool second,
+                                   cudaStream_t stream);
+int64_t sg_cuda_attention_hopper_parts(const sg_cuda_attention *a, int which);
 void sg_cuda_attention_vjp_jvp(const sg_cuda_attention *a, const sg_cuda_attention_operands *x, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -18,6 +18,32 @@ __device__ static inline float *sg_plane(const sg_cuda_attention &a, const sg_cu
     return x.rows + ((int64_t)plane * a.batch * a.heads + head) * padded;
 }
 
+/* ----------------------------------------------------------------------------------------------------- sums over rows
+ *
+ * Whoever makes rows of dq (which = 0), dk (1) or dv (2) leaves a sum of them for its head, one part of several. */
+
+__host__ __device__ static inline int sg_sum_columns(const sg_cuda_attention &a)
+{
+    return a.heads * (a.depth > a.width ? a.depth : a.width);
+}
+/* Parts of one sum: one for each batch and 64 rows at the most. */
+__host__ __device__ static inline int64_t sg_most_parts(const sg_cuda_attention &a)
+{
+    return (int64_t)a.batch * (((a.queries > a.keys ? a.queries : a.keys) + 63) / 64);
+}
+__device__ static inline float *sg_part_at_head(const sg_cuda_attention &a, const sg_cuda_attention_operands &x, int which,
+                                                int64_t part, int head)
+{
+    return x.parts + (which * sg_most_parts(a) + part) * sg_sum_columns(a) + head * (which == 2 ? a.width : a.depth);
+}
+/* The part of a block that owns some of `rows`. */
+template <class S>
+__device__ static inline float *sg_part_of(const sg_cuda_attention &a, const sg_cuda_attention_operands &x, int which,
+                                           const sg_attention_place &p, int rows)
+{
+    return sg_part_at_head(a, x, which, (int64_t)p.b * ((rows + S::ROWS - 1) / S::ROWS) + p.first / S::ROWS, p.h);
+}
+
 /* ------------------------------------------------------------------------------------------------- numbers of queries */
 
 /* The operands of a head. */
@@ -319,7 +345,7 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
     float scale[S::TILES][2];
     for (auto &tile : scale)
         tile[0] = tile[1] = a.scale;
-    sg_leave<S>(dq, scale, x.dq, a.q, p.b, p.h, p.first, a.queries, a.depth);
+    sg_leave<S>(dq, scale, x.dq, a.dq, p.b, p.h, p.first, a.queries, a.depth);
 }
 
 /* --------------------------------------------------------------------------------------- dk and dv, sweeping the queries
@@ -442,9 +468,9 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
     for (auto &tile : one)
         tile[0] = tile[1] = 1;
     if (x.dk)
-        sg_leave<S>(dk, scale, x.dk, a.k, p.b, p.h, p.first, a.keys, a.depth);
+        sg_leave<S>(dk, scale, x.dk, a.dk, p.b, p.h, p.first, a.keys, a.depth);
     if (x.dv)
-        sg_leave<S>(dv, one, x.dv, a.v, p.b, p.h, p.first, a.keys, a.width);
+        sg_leave<S>(dv, one, x.dv, a.dv, p.b, p.h, p.first, a.keys, a.width);
 }
 
 #endif

@@ -30,9 +30,14 @@ typedef sg_tiling<sg_bf16_bits, 128, 4, 1, 16, false> wide;
 extern "C" void sg_cuda_attention_vjp_jvp(const sg_cuda_attention *a, const sg_cuda_attention_operands *x,
                                           cudaStream_t stream)
 {
+    const bool hopper = sg_cuda_attention_hopper(a);
     SG_ATTENTION_CHOOSE(a, statistics, statistics_narrow, wide, a, x, stream);
-    if (x->dq)
+    if (x->dq && hopper)
+        sg_cuda_attention_hopper_queries(a, x, true, stream);
+    else if (x->dq)
         SG_ATTENTION_CHOOSE(a, queries, queries_narrow, wide, a, x, stream);
-    if (x->dk || x->dv)
+    if ((x->dk || x->dv) && hopper)
+        sg_cuda_attention_hopper_keys(a, x, true, stream);
+    else if (x->dk || x->dv)
         SG_ATTENTION_CHOOSE(a, keys, keys_narrow, wide, a, x, stream);
 }

@@ -303,21 +303,28 @@ __device__ static inline void sg_leave(const sg_sums<S> &sums, const float (&fac
 }
 
 /* Fetch tile n + 1 while tile n is worked on. fetch(tile, stage) enqueues copies, work(tile, stage) uses them; what was enqueued
- * before belongs to the first tile. */
-template <class Fetch, class Work>
-__device__ static inline void sg_sweep(int from, int to, const Fetch &fetch, const Work &work)
+ * before belongs to the first tile. Each thread calls ready() when its copies are there. */
+template <class Fetch, class Ready, class Work>
+__device__ static inline void sg_sweep(int from, int to, const Fetch &fetch, const Ready &ready, const Work &work)
 {
     if (from < to)
         fetch(from, 0);
     sg_copy_commit();
     for (int tile = from; tile < to; tile++) {
         sg_copy_wait();
+        ready();
         __syncthreads();
         if (tile + 1 < to)
             fetch(tile + 1, (tile + 1 - from) % 2);
         sg_copy_commit();
         work(tile, (tile - from) % 2);
     }
+}
+
+template <class Fetch, class Work>
+__device__ static inline void sg_sweep(int from, int to, const Fetch &fetch, const Work &work)
+{
+    sg_sweep(from, to, fetch, [] {}, work);
 }
 
 #endif

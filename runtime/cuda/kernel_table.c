@@ -3,12 +3,13 @@
 
 /* clang-format off */
 static const sg_cuda_kernel *const tables[] = {
+    sg_cuda_attention_kernels,
+    sg_cuda_layer_norm_kernels,
     sg_cuda_product_kernels,
     sg_cuda_matmul_kernels,
     sg_cuda_chain_kernels,
     sg_cuda_sum_kernels,
     sg_cuda_reduce_kernels,
-    sg_cuda_layer_norm_kernels,
     sg_cuda_channel_norm_kernels,
     sg_cuda_cross_entropy_kernels,
     sg_cuda_move_kernels,
@@ -19,7 +20,6 @@ static const sg_cuda_kernel *const tables[] = {
     sg_cuda_conv_kernels,
     sg_cuda_pool_kernels,
     sg_cuda_adam_kernels,
-    sg_cuda_attention_kernels,
 };
 /* clang-format on */
 

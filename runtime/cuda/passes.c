@@ -2,6 +2,7 @@
 #include "ops/ops.h"
 #include "runtime/cuda/adam_group_internal.h"
 #include "runtime/cuda/chain_internal.h"
+#include "runtime/cuda/column_sums_internal.h"
 #include "runtime/cuda/product_internal.h"
 #include "runtime/fuse_internal.h"
 #include "runtime/updates_internal.h"
@@ -122,7 +123,8 @@ static sg_status small_updates(sg_graph *from, sg_graph *to, sg_error *err)
 
 sg_status sg_cuda_fuse(sg_graph *from, sg_graph *to, sg_error *err)
 {
-    static const sg_fuse_pass passes[] = {sg_fuse_simplify, sg_cuda_order_sums, sums,         joined_updates,
-                                          chains,           sparse_updates,     small_updates};
+    static const sg_fuse_pass passes[] = {
+        sg_fuse_simplify, sg_cuda_join_cotangents,  sg_cuda_order_sums, sums,         joined_updates,
+        chains,           sg_cuda_join_column_sums, sparse_updates,     small_updates};
     return sg_fuse_passes(passes, sizeof passes / sizeof passes[0], from, to, err);
 }
