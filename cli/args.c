@@ -411,6 +411,12 @@ const char *sg_cli_value(const sg_cli *cli, const char *flag)
     return NULL;
 }
 
+const char *sg_cli_output(const sg_cli *cli)
+{
+    const char *path = sg_cli_value(cli, "output");
+    return path && strcmp(path, "-") != 0 ? path : NULL;
+}
+
 bool sg_cli_has(const sg_cli *cli, const char *flag) { return sg_cli_value(cli, flag) != NULL; }
 
 sg_status sg_cli_int(const sg_cli *cli, const char *flag, int64_t low, int64_t high, int64_t fallback, int64_t *out,

@@ -94,6 +94,7 @@ sg_status sg_cli_parse(sg_cli *cli, int argc, char **argv, sg_error *err);
 void sg_cli_free(sg_cli *cli);
 bool sg_cli_has(const sg_cli *cli, const char *flag);
 const char *sg_cli_value(const sg_cli *cli, const char *flag); /* the last one given; NULL if none */
+const char *sg_cli_output(const sg_cli *cli); /* -o; NULL if it is not given, or "-", standard output */
 /* A whole number given to a flag, or `fallback`. */
 sg_status sg_cli_int(const sg_cli *cli, const char *flag, int64_t low, int64_t high, int64_t fallback, int64_t *out,
                      sg_error *err);
@@ -134,8 +135,8 @@ int sg_gradcheck_golden(const sg_cli *cli);
 int sg_ops_check(const sg_cli *cli);
 
 /* ---- conditions of --require (require.c) */
-/* Check the form of each condition before any work is done. */
-sg_status sg_require_check(const sg_cli *cli, sg_error *err);
+/* Check each condition before any work is done; `validation`: there will be metrics of the validation rows. */
+sg_status sg_require_check(const sg_cli *cli, bool validation, sg_error *err);
 /* SG_EXIT_OK, or SG_EXIT_REQUIRE after telling which condition does not hold. `best` are validation metrics. */
 int sg_require_hold(const sg_cli *cli, const sg_metrics *best, const sg_metrics *test);
 

@@ -206,9 +206,12 @@ static sg_status convert_to(const sg_cli *cli, source *s, sg_error *err)
     if (!path)
         return sg_fail(err, SG_E_CONFIG, "data convert needs -o FILE");
     SG_TRY(output_format(cli, path, &format, err));
-    SG_TRY(refuse_existing(cli, path, err));
+    if (sg_cli_output(cli))
+        SG_TRY(refuse_existing(cli, path, err));
+    else if (cli->json)
+        return sg_fail(err, SG_E_CONFIG, "-o - and --json both want standard output");
     SG_TRY(open_source(cli, s, err));
-    return sg_dataset_write(s->data, path, format, err);
+    return sg_dataset_write(s->data, sg_cli_output(cli) ? path : "/dev/stdout", format, err);
 }
 
 static int report_written(const sg_cli *cli, const source *s)
@@ -237,7 +240,7 @@ static int convert(sg_cli *cli)
 
 static sg_status split_to(const sg_cli *cli, source *s, sg_error *err)
 {
-    const char *path = sg_cli_value(cli, "output");
+    const char *path = sg_cli_output(cli);
     SG_TRY(open_source(cli, s, err));
     if (!s->divided) {
         const sg_train_config *v = sg_config_values(s->config);
@@ -258,7 +261,7 @@ static int split(sg_cli *cli)
     if (split_to(cli, &s, &err) != SG_OK)
         code = sg_cli_fail(cli, &err);
     else if (cli->json)
-        code = sg_cli_json(json_pack("{s:o,s:o,s:I}", "written", sg_json_text(sg_cli_value(cli, "output")), "parts",
+        code = sg_cli_json(json_pack("{s:o,s:o,s:I}", "written", sg_json_text(sg_cli_output(cli)), "parts",
                                      parts_document(&s), "left_out", (json_int_t)s.split.unlabelled),
                            SG_EXIT_OK);
     else

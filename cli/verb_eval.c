@@ -54,7 +54,7 @@ static sg_status read_data(const sg_cli *cli, evaluation *e, sg_error *err)
 static sg_status evaluate(const sg_cli *cli, evaluation *e, sg_error *err)
 {
     int64_t cells;
-    SG_TRY(sg_require_check(cli, err));
+    SG_TRY(sg_require_check(cli, false, err));
     if (cli->n_arguments > 1)
         SG_TRY(
             sg_cli_reads_only(cli, SG_READS_DEVICE, "with FILEs, which are read as those of its training were", err));

@@ -156,7 +156,7 @@ static sg_status print(const sg_cli *cli, const drawing *d, FILE *out, sg_error 
 
 static sg_status draw(const sg_cli *cli, drawing *d, sg_error *err)
 {
-    const char *path = sg_cli_value(cli, "output");
+    const char *path = sg_cli_output(cli);
     SG_TRY(build(cli, d, err));
     if (cli->json && !path)
         return SG_OK;
@@ -186,7 +186,7 @@ static int summary(const sg_cli *cli, const drawing *d)
                                         (json_int_t)sg_shape_count(&entry->shape), "trainable", entry->trainable));
     }
     return sg_cli_json(json_pack("{s:i,s:o,s:o}", "nodes", (int)sg_node_count(d->graph), "written",
-                                 sg_json_text(sg_cli_value(cli, "output")), "entries", entries),
+                                 sg_json_text(sg_cli_output(cli)), "entries", entries),
                        SG_EXIT_OK);
 }
 

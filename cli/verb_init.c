@@ -56,11 +56,11 @@ static int run(sg_cli *cli)
 {
     sg_config *config;
     sg_error err;
-    const char *path = sg_cli_value(cli, "output");
+    const char *path = sg_cli_output(cli);
     if (sg_cli_config(cli, &config, &err) != SG_OK)
         return sg_cli_fail(cli, &err);
     sg_status status = SG_OK;
-    if (path && strcmp(path, "-") != 0)
+    if (path)
         status = write_file(cli, config, path, &err);
     else if (!cli->json)
         write_config(config, stdout);

@@ -131,7 +131,7 @@ static sg_status write_file(const sg_cli *cli, prediction *s, const char *path, 
 
 static int write_json(const sg_cli *cli, prediction *s)
 {
-    const char *path = sg_cli_value(cli, "output");
+    const char *path = sg_cli_output(cli);
     if (path)
         return sg_cli_json(json_pack("{s:o,s:I}", "written", sg_json_text(path), "rows", (json_int_t)s->data->rows),
                            SG_EXIT_OK);
@@ -145,7 +145,7 @@ static int run(sg_cli *cli)
 {
     prediction s = {0};
     sg_error err;
-    const char *path = sg_cli_value(cli, "output");
+    const char *path = sg_cli_output(cli);
     sg_status status = predict(cli, &s, &err);
     if (status == SG_OK && path)
         status = write_file(cli, &s, path, &err);

@@ -62,6 +62,11 @@ static void usage_errors(void **state)
     fails("train --progress sometimes", 2, "--progress must be one of auto|bar|plain|none");
     fails("train --set lr", 2, "--set expects KEY=VALUE");
     fails("train --require test/example_f1", 2, "--require expects");
+    fails("train --require 'test/example_f1>=nan'", 2, "--require expects");
+    fails("train --require 'test/example_f1>=0x1'", 2, "--require expects");
+    fails("train --require 'test/exmaple_f1>=0.4'", 2, "unknown metric 'exmaple_f1' (did you mean 'example_f1'?)");
+    fails("train --require 'val/quality>1'", 2, "unknown metric 'quality'");
+    fails("eval run --require 'val/micro_f1>0'", 2, "eval has test metrics alone");
     fails("config show extra", 2, "unexpected argument 'extra'");
     fails("config show --set trian.lr=1e-2", 2, "--set: unknown key 'trian.lr' (did you mean 'train.lr'?)");
     fails("config show --lr nan", 2, "--lr: train.lr expects a finite number, not 'nan'");
@@ -329,6 +334,38 @@ static void numbers_are_short(void)
     json_decref(now);
 }
 
+/* A bound that is the metric but for its last bits holds, and does not hold as a strict one. */
+static void conditions_at_the_bound(void)
+{
+    json_t *now = document("eval run -q --threads 1 --json", 0);
+    double value = json_number_value(json_object_get(json_object_get(now, "test"), "example_f1"));
+    json_decref(now);
+    static const struct {
+        const char *sign;
+        double factor;
+        int code;
+    } tried[] = {{">=", 1 + 4e-16, 0}, {"<=", 1 - 4e-16, 0}, {">", 1 - 4e-16, 5}, {"<", 1 + 4e-16, 5},
+                 {">=", 1 + 1e-9, 5},  {"<=", 1 - 1e-9, 5},  {">", 1 - 1e-9, 0},  {"<", 1 + 1e-9, 0}};
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
+        char arguments[128];
+        snprintf(arguments, sizeof arguments, "eval run -q --threads 1 --json --require 'test/example_f1%s%.17g'",
+                 tried[i].sign, value * tried[i].factor);
+        json_decref(document(arguments, tried[i].code));
+    }
+}
+
+/* -o - is standard output for all that write one text. */
+static void outputs_to_standard_output(void)
+{
+    succeeds("predict run toy.arff --threads 1 -o -", "\"scores\"");
+    succeeds("graph -q -o -", "[32, 5]");
+    succeeds("data split toy.arff -o - -q", "\ttrain");
+    succeeds("data convert toy.arff --to libsvm -q -o -", ":");
+    succeeds("init -o -", "Made by");
+    json_decref(document("data convert toy.arff --to libsvm --json -o -", 2));
+    assert_false(exists("-"));
+}
+
 static void train_evaluate_predict(void **state)
 {
     (void)state;
@@ -366,6 +403,8 @@ static void train_evaluate_predict(void **state)
     json_decref(document("eval run --require 'test/example_f1>=0.5' -q --threads 1 --json", 0));
     json_decref(document("model info run --json", 0));
     numbers_are_short();
+    conditions_at_the_bound();
+    outputs_to_standard_output();
     succeeds("model info run", "task/G");
     succeeds("predict run toy.arff --threads 1", "\"scores\"");
     json_decref(document("predict run toy.arff -o p.jsonl --json --threads 1", 0));
