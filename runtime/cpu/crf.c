@@ -26,24 +26,17 @@
 #include <string.h>
 
 #include "ops/crf_internal.h"
-#include "ops/derivative_internal.h"
+#include "ops/ops_internal.h"
+#include "runtime/crf_places_internal.h"
 
 #define CHUNK 4
 /* Sums above this have lost no term that counts: 2^-126 is 1e-18 of it. */
 #define SAFE_SUM 1e-20f
 
-/* Which input or output of the node holds what; -1: none. */
-typedef struct places {
-    int32_t lengths, alpha, g, tg;
-    int32_t te, ttransitions, tstart, tend;
-    int32_t de, dtransitions, dstart, dend;
-} places;
-
 typedef struct crf {
     int64_t batch, steps, tags, pad; /* pad: tags in whole vectors */
-    places p;
-    bool reverse, forward; /* of the derivative: reverse, forward, or both */
-    size_t scratch, sums;  /* floats of one thread, and of one chunk's sums */
+    sg_crf_places p;
+    size_t scratch, sums; /* floats of one thread, and of one chunk's sums */
 } crf;
 
 typedef struct job {
@@ -280,14 +273,14 @@ static void last_step(const job *j, const row *r)
     int64_t n = c->tags, at = r->length - 1;
     float g = input(j, c->p.g)[r->b], tg = at_or_zero(input(j, c->p.tg), r->b), mean = 0;
     softmax_of_sum(j, input(j, c->p.alpha) + (r->b * c->steps + at) * n, input(j, SG_CRF_END), r->p);
-    if (c->forward) {
+    if (c->p.forward) {
         for (int64_t k = 0; k < n; k++)
             r->u[k] = r->talpha[at * n + k] + at_or_zero(input(j, c->p.tend), k);
         mean = j->rows->dot(n, r->p, r->u);
     }
     for (int64_t k = 0; k < n; k++) {
         r->a[k] = g * r->p[k];
-        if (c->forward)
+        if (c->p.forward)
             r->ta[k] = tg * r->p[k] + g * (r->p[k] * (r->u[k] - mean));
     }
 }
@@ -299,7 +292,7 @@ static void pull_back(const job *j, const row *r, int64_t t, int64_t k)
     int64_t n = c->tags;
     float a = r->a[k], *sum = r->dtransitions + k * n;
     softmax_of_sum(j, input(j, c->p.alpha) + (r->b * c->steps + t - 1) * n, j->transposed + k * n, r->p);
-    if (!c->forward) {
+    if (!c->p.forward) {
         for (int64_t i = 0; i < n; i++) {
             float pair = a * r->p[i];
             r->next_a[i] += pair;
@@ -323,7 +316,7 @@ static void pull_back_all(const job *j, const row *r, int64_t t)
     const crf *c = j->c;
     int64_t n = c->tags, pad = c->pad;
     bool finite = begin_step(j, r, input(j, c->p.alpha) + (r->b * c->steps + t - 1) * n);
-    if (finite && c->forward)
+    if (finite && c->p.forward)
         step_means(j, r, r->talpha + (t - 1) * n);
     for (int64_t k = 0; k < n; k++)
         if (!finite || !is_safe(r, k))
@@ -335,13 +328,13 @@ static void pull_back_all(const job *j, const row *r, int64_t t)
     for (int64_t k = 0; k < n; k++)
         if (is_safe(r, k)) {
             r->u[k] = r->a[k] / r->s[k];
-            r->q[k] = c->forward ? r->ta[k] / r->s[k] - r->u[k] * r->mean[k] : 0;
+            r->q[k] = c->p.forward ? r->ta[k] / r->s[k] - r->u[k] * r->mean[k] : 0;
         }
     j->tiles->gemm(1, pad, n, r->u, 0, 1, j->weights_t, pad, r->p, pad, false);
     for (int64_t i = 0; i < n; i++)
         r->next_a[i] += r->x[i] * r->p[i];
-    j->tiles->gemm(n, pad, 1, c->forward ? r->y : r->x, 1, 0, r->u, pad, r->dweights, pad, true);
-    if (!c->forward)
+    j->tiles->gemm(n, pad, 1, c->p.forward ? r->y : r->x, 1, 0, r->u, pad, r->dweights, pad, true);
+    if (!c->p.forward)
         return;
     for (int64_t i = 0; i < n; i++)
         r->next_ta[i] += r->y[i] * r->p[i];
@@ -371,13 +364,13 @@ static void reverse_row(const job *j, row *r)
         memset(de + r->length * n, 0, (size_t)((c->steps - r->length) * n) * sizeof *de);
     if (r->length == 0)
         return;
-    if (c->forward)
+    if (c->p.forward)
         forward_row(j, r, r->talpha);
     last_step(j, r);
-    add_to(r->dend, c->forward ? r->ta : r->a, n);
+    add_to(r->dend, c->p.forward ? r->ta : r->a, n);
     for (int64_t t = r->length - 1; t >= 0; t--) {
         if (de)
-            memcpy(de + t * n, c->forward ? r->ta : r->a, (size_t)n * sizeof *de);
+            memcpy(de + t * n, c->p.forward ? r->ta : r->a, (size_t)n * sizeof *de);
         if (t == 0)
             break;
         memset(r->next_a, 0, (size_t)n * sizeof *r->next_a);
@@ -386,7 +379,7 @@ static void reverse_row(const job *j, row *r)
         swap(&r->a, &r->next_a);
         swap(&r->ta, &r->next_ta);
     }
-    add_to(r->dstart, c->forward ? r->ta : r->a, n);
+    add_to(r->dstart, c->p.forward ? r->ta : r->a, n);
 }
 
 static void run_reverse(void *arg, int64_t begin, int64_t end, int32_t thread)
@@ -494,61 +487,21 @@ static bool launch(const sg_launch *l, sg_error *err)
         take_moved(&j, moved, moved + padded);
     j.sums = moved + 2 * padded;
     j.scratch = j.sums + (size_t)chunks * c->sums;
-    if (c->reverse) {
+    if (c->p.reverse) {
         sg_cpu_parallel(l->threads, chunks, run_reverse, &j);
         leave_sums(&j);
     } else {
-        sg_cpu_parallel(l->threads, c->batch, c->forward ? run_forward : run_partition, &j);
+        sg_cpu_parallel(l->threads, c->batch, c->p.forward ? run_forward : run_partition, &j);
     }
     return true;
 }
 
 /* --------------------------------------------------------------------------------------------------------- prepare */
 
-static void find_tangents(places *p, const sg_derivative_parts *parts)
-{
-    p->te = sg_derivative_with(parts, SG_CRF_EMISSIONS);
-    p->ttransitions = sg_derivative_with(parts, SG_CRF_TRANSITIONS);
-    p->tstart = sg_derivative_with(parts, SG_CRF_START);
-    p->tend = sg_derivative_with(parts, SG_CRF_END);
-}
-
-static void find_reverse(places *p, const sg_derivative_parts *parts)
-{
-    p->alpha = sg_derivative_hint(&sg_op_crf_log_partition_vjp, parts, SG_CRF_ALPHA);
-    p->g = sg_derivative_with(parts, SG_CRF_LOG_Z);
-    p->de = sg_derivative_wrt(parts, SG_CRF_EMISSIONS);
-    p->dtransitions = sg_derivative_wrt(parts, SG_CRF_TRANSITIONS);
-    p->dstart = sg_derivative_wrt(parts, SG_CRF_START);
-    p->dend = sg_derivative_wrt(parts, SG_CRF_END);
-}
-
-/* False if a cotangent of alpha takes part: nobody asks for one, and the decomposition has it. */
-static bool find_places(const sg_kernel_spec *spec, places *p)
-{
-    const sg_op *op = spec->node->op;
-    *p = (places){-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
-    sg_derivative_parts outer, inner = sg_derivative_nested(op, spec->attr, spec->n_in, &outer);
-    if (inner.n_x > SG_CRF_LENGTHS)
-        p->lengths = SG_CRF_LENGTHS;
-    if (op == &sg_op_crf_log_partition)
-        return true;
-    if (op != &sg_op_crf_log_partition_vjp)
-        find_tangents(p, &outer);
-    if (op == &sg_op_crf_log_partition_jvp) {
-        p->alpha = sg_derivative_hint(op, &outer, SG_CRF_ALPHA);
-        return true;
-    }
-    find_reverse(p, &inner);
-    if (op == &sg_op_crf_log_partition_vjp_jvp && p->g >= 0)
-        p->tg = sg_derivative_with(&outer, p->g);
-    return p->g >= 0 && sg_derivative_with(&inner, SG_CRF_ALPHA) < 0;
-}
-
 static bool supports(const sg_kernel_spec *spec)
 {
-    places p;
-    return spec->in_dtype[0] == SG_F32 && find_places(spec, &p);
+    sg_crf_places p;
+    return spec->in_dtype[0] == SG_F32 && sg_crf_find(spec, &p);
 }
 
 static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
@@ -560,12 +513,10 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     if (!c)
         return sg_fail(err, SG_E_MEMORY, "out of memory for %s", op->name);
     *c = (crf){.batch = e->dim[0], .steps = e->dim[1], .tags = e->dim[2], .pad = sg_tile_pad(e->dim[2])};
-    find_places(spec, &c->p);
-    c->reverse = op == &sg_op_crf_log_partition_vjp || op == &sg_op_crf_log_partition_vjp_jvp;
-    c->forward = op == &sg_op_crf_log_partition_jvp || op == &sg_op_crf_log_partition_vjp_jvp;
+    sg_crf_find(spec, &c->p);
     size_t tags = (size_t)c->tags, pad = (size_t)c->pad, chunks = ((size_t)c->batch + CHUNK - 1) / CHUNK;
     c->scratch = sg_cpu_line((11 * pad + (size_t)c->steps * tags) * sizeof(float)) / sizeof(float);
-    c->sums = c->reverse ? sg_cpu_line((tags * tags + 2 * tags * pad + 2 * tags) * sizeof(float)) / sizeof(float) : 0;
+    c->sums = c->p.reverse ? sg_cpu_line((tags * tags + 2 * tags * pad + 2 * tags) * sizeof(float)) / sizeof(float) : 0;
     *out = (sg_kernel){.name = op->name, .launch = launch, .state = c, .release = sg_free};
     out->workspace = (2 * tags * tags + 4 * tags * pad + pad + chunks * c->sums + c->scratch * (size_t)spec->threads) *
                      sizeof(float);

@@ -17,6 +17,7 @@ extern const sg_cuda_kernel sg_cuda_transpose_kernels[];     /* transpose.c */
 extern const sg_cuda_kernel sg_cuda_index_kernels[]; /* index.c: gather, scatter, one_hot, state of random numbers */
 extern const sg_cuda_kernel sg_cuda_csr_kernels[];   /* csr.c: products with sparse rows */
 extern const sg_cuda_kernel sg_cuda_top_k_kernels[]; /* top_k.c: top_k, crf_viterbi */
+extern const sg_cuda_kernel sg_cuda_crf_kernels[];   /* crf.c: crf_log_partition and its derivatives */
 extern const sg_cuda_kernel sg_cuda_conv_kernels[];  /* conv.c: convolutions and their gradients */
 extern const sg_cuda_kernel sg_cuda_pool_kernels[];  /* pool.c: pooling */
 extern const sg_cuda_kernel sg_cuda_adam_kernels[];  /* adam.c */

@@ -17,6 +17,7 @@ static const sg_cuda_kernel *const tables[] = {
     sg_cuda_index_kernels,
     sg_cuda_csr_kernels,
     sg_cuda_top_k_kernels,
+    sg_cuda_crf_kernels,
     sg_cuda_conv_kernels,
     sg_cuda_pool_kernels,
     sg_cuda_adam_kernels,
