@@ -49,6 +49,14 @@ static cudaError_t set_stream_ends(cudaStream_t stream, cudaGraphNode_t *node, c
 #endif
 }
 
+/* Devices before sm_90 cannot, and kernels compiled for them do not wait by themselves. */
+static bool can_overlap(void)
+{
+    int device, major;
+    return cudaGetDevice(&device) == cudaSuccess &&
+           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess && major >= 9;
+}
+
 /* A launch that waits by itself, at its start, for the launches before it: the device then prepares it while they end. What is not
  * a launch has to be over before. */
 void sg_cuda_overlap(cudaStream_t stream)
@@ -60,7 +68,7 @@ void sg_cuda_overlap(cudaStream_t stream)
     size_t n = 0;
     enum cudaStreamCaptureStatus status;
     if (cudaStreamIsCapturing(stream, &status) != cudaSuccess || status != cudaStreamCaptureStatusActive ||
-        stream_ends(stream, &ends, &n) != cudaSuccess || n == 0 || n > MOST)
+        !can_overlap() || stream_ends(stream, &ends, &n) != cudaSuccess || n == 0 || n > MOST)
         return;
     for (size_t i = 0; i < n; i++) {
         enum cudaGraphNodeType type;
