@@ -67,6 +67,13 @@ char *sg_strdup(const char *text)
  * buffer is paid twice on a virtual machine. Measured there: sparse products 15 % faster, optimiser steps 4 %. */
 enum { LINE = 64, HUGE_PAGE = 2 << 20 };
 
+/* Whole pages, unless more than a third of them would be empty. */
+static size_t in_huge_pages(size_t bytes)
+{
+    size_t rest = bytes % HUGE_PAGE, empty = rest ? HUGE_PAGE - rest : 0;
+    return empty <= (bytes + empty) / 3 ? bytes + empty : bytes;
+}
+
 static void ask_for_huge_pages(void *block, size_t bytes)
 {
 #ifdef MADV_HUGEPAGE
@@ -91,14 +98,15 @@ void *sg_alloc_aligned(size_t bytes)
 {
     bool large = bytes >= HUGE_PAGE;
     size_t align = large ? HUGE_PAGE : LINE, start = large ? next_start() : 0;
-    if (bytes > SIZE_MAX - align - start - sizeof(void *))
+    if (bytes > SIZE_MAX - 2 * align - start - sizeof(void *))
         return NULL;
-    char *raw = sg_alloc(bytes + align + start + sizeof(void *));
+    size_t whole = large ? in_huge_pages(start + bytes) : bytes;
+    char *raw = sg_alloc(whole + align + sizeof(void *));
     if (!raw)
         return NULL;
     char *aligned = (char *)(((uintptr_t)raw + sizeof(void *) + align - 1) & ~(uintptr_t)(align - 1));
     if (large)
-        ask_for_huge_pages(aligned, start + bytes);
+        ask_for_huge_pages(aligned, whole);
     aligned += start;
     memcpy(aligned - sizeof(void *), &raw, sizeof raw);
     return aligned;
