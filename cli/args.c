@@ -419,6 +419,13 @@ const char *sg_cli_output(const sg_cli *cli)
 
 bool sg_cli_has(const sg_cli *cli, const char *flag) { return sg_cli_value(cli, flag) != NULL; }
 
+sg_status sg_cli_not_with(const sg_cli *cli, const char *flag, const char *other, sg_error *err)
+{
+    if (!sg_cli_has(cli, flag) || !sg_cli_has(cli, other))
+        return SG_OK;
+    return sg_fail(err, SG_E_CONFIG, "--%s has no effect with --%s", flag, other);
+}
+
 sg_status sg_cli_int(const sg_cli *cli, const char *flag, int64_t low, int64_t high, int64_t fallback, int64_t *out,
                      sg_error *err)
 {

@@ -101,6 +101,8 @@ sg_status sg_cli_int(const sg_cli *cli, const char *flag, int64_t low, int64_t h
 /* A setting on the command line that is not among the keys of `reads` would have no effect; `when` ("with FILEs", "") tells in which
  * case. */
 sg_status sg_cli_reads_only(const sg_cli *cli, const char *reads, const char *when, sg_error *err);
+/* `flag` has no effect beside `other`. */
+sg_status sg_cli_not_with(const sg_cli *cli, const char *flag, const char *other, sg_error *err);
 /* The configuration that the command line describes: file, environment, --set and flags. */
 sg_status sg_cli_config(const sg_cli *cli, sg_config **out, sg_error *err);
 /* The same on top of another file or text in place of -c. */

@@ -44,7 +44,9 @@ static sg_status check_flags(const sg_cli *cli, sg_error *err)
         if (sg_cli_has(cli, table[i].flag) && !strstr(table[i].kinds, cli->arguments[0]))
             return sg_fail(err, SG_E_CONFIG, "bench %s takes no --%s (it is for %s)", cli->arguments[0], table[i].flag,
                            table[i].kinds);
-    return SG_OK;
+    SG_TRY(sg_cli_not_with(cli, "csv", "json", err));
+    SG_TRY(sg_cli_not_with(cli, "markdown", "json", err));
+    return sg_cli_not_with(cli, "markdown", "csv", err);
 }
 
 /* What is asked for is checked before any device is measured. */

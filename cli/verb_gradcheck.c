@@ -216,6 +216,8 @@ static int run(sg_cli *cli)
 {
     sg_error err;
     bool golden = sg_cli_has(cli, "golden");
+    if (sg_cli_not_with(cli, "order", "golden", &err) != SG_OK)
+        return sg_cli_usage_error(cli, &err);
     if (sg_cli_reads_only(cli, golden ? "|device|" : READS_RECIPE, golden ? "with --golden" : "without --golden",
                           &err) != SG_OK)
         return sg_cli_usage_error(cli, &err);

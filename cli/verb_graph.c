@@ -68,6 +68,9 @@ static sg_status find_data(const sg_cli *cli, drawing *d, const sg_dataset **out
 static sg_status build(const sg_cli *cli, drawing *d, sg_error *err)
 {
     const sg_dataset *data;
+    SG_TRY(sg_cli_not_with(cli, "as", "plan", err));
+    if (!sg_cli_output(cli))
+        SG_TRY(sg_cli_not_with(cli, "as", "json", err));
     SG_TRY(sg_cli_config(cli, &d->config, err));
     const sg_train_config *v = sg_config_values(d->config);
     SG_TRY(find_data(cli, d, &data, err));

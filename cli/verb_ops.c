@@ -89,6 +89,10 @@ static int run(sg_cli *cli)
     sg_error err;
     if (sg_cli_has(cli, "check"))
         return sg_ops_check(cli);
+    if (sg_cli_has(cli, "device")) {
+        sg_fail(&err, SG_E_CONFIG, "--device has no effect without --check");
+        return sg_cli_usage_error(cli, &err);
+    }
     if (cli->n_arguments == 1) {
         const sg_op *op = sg_op_find(cli->arguments[0]);
         if (!op) {

@@ -28,6 +28,8 @@ static void release(prediction *s)
 static sg_status predict(const sg_cli *cli, prediction *s, sg_error *err)
 {
     int64_t cells;
+    if (!sg_cli_output(cli))
+        SG_TRY(sg_cli_not_with(cli, "to", "json", err));
     SG_TRY(sg_trained_open(&s->trained, cli->arguments[0], err));
     SG_TRY(sg_cli_config_on(cli, "recipe of the model", s->trained->model->recipe, &s->config, err));
     SG_TRY(sg_cli_int(cli, "top", 1, 1 << 30, s->trained->labels, &s->top, err));

@@ -60,6 +60,8 @@ static sg_status resolve(const sg_cli *cli, sg_config **config, char *folder, si
     const char *output = sg_cli_value(cli, "output"), *file = sg_cli_value(cli, "config");
     char path[4096];
     SG_TRY(sg_require_check(cli, true, err));
+    SG_TRY(sg_cli_not_with(cli, "force", "resume", err));
+    SG_TRY(sg_cli_not_with(cli, "require", "dry-run", err));
     if (cli->n_arguments == 1 && output)
         return sg_fail(err, SG_E_CONFIG, "give the run folder once: as argument or by -o");
     if (cli->n_arguments == 1)

@@ -284,7 +284,7 @@ typedef enum sg_energy_method { SG_METHOD_NCE } sg_energy_method;
     X(S, task, ENUM, "mlc", SG_TASK_NAMES, "task", "what is predicted: mlc is multi-label classification")             \
     X(S, seed, INT, "1", "[0, inf)", "seed", "seed of initialisation, dropout and sampling")                           \
     X(S, seeds, INTS, "[]", "[0, inf)", "seeds", "several seeds side by side: a list, or one number N for seed ... seed+N-1") \
-    X(S, threads, INT, "0", "[0, 4096]", "threads", "threads; 0 takes every core the process may use, at most 16")     \
+    X(S, threads, INT, "0", "[0, 1024]", "threads", "threads; 0 takes every core the process may use, at most 16")     \
     X(S, device, WORD, "cpu", SG_DEVICE_NAMES, "device", "where to compute; cuda:1 is the second GPU, reference is float64 and slow") \
     X(S, precision, WORD, "f32", "f32|tf32|bf16", "precision", "on cuda, tf32 rounds the operands of products and bf16 also activations; weights and losses stay f32")
 

@@ -1,4 +1,6 @@
 /* seal_step.c - one training step on one batch as one graph. */
+#include <math.h>
+
 #include "autodiff/autodiff.h"
 #include "models/models.h"
 
@@ -10,6 +12,24 @@ typedef struct step {
     sg_features x;
     sg_value y, known, weight, share; /* share [B]: w_b / sum w, what a mean over rows multiplies by */
 } step;
+
+/* The configuration's own bounds, for steps that are made without one. */
+static sg_status check(const sg_step_options *o, sg_error *err)
+{
+    const struct {
+        const char *name;
+        double value;
+    } from_0[] = {{"energy_weight", o->energy_weight}, {"bce_weight", o->bce_weight}, {"clip", o->clip}};
+    for (int k = 0; k < 3; k++)
+        if (!(isfinite(from_0[k].value) && from_0[k].value >= 0))
+            return sg_fail(err, SG_E_ARGUMENT, "a step's %s must be in [0, inf), not %g", from_0[k].name,
+                           from_0[k].value);
+    bool seal = o->loss == SG_LOSS_SEAL_DYNAMIC;
+    if (o->batch < 1 || o->n_task < 1 || (seal && (o->n_energy < 1 || o->samples < 1)))
+        return sg_fail(err, SG_E_ARGUMENT, "a step of %lld rows, %lld and %lld updates and %lld samples",
+                       (long long)o->batch, (long long)o->n_task, (long long)o->n_energy, (long long)o->samples);
+    return SG_OK;
+}
 
 /* The step's inputs; loop bodies capture them by use. */
 static step step_inputs(sg_graph *graph, sg_store *store, const sg_step_options *o, bool labels)
@@ -121,6 +141,7 @@ static void average(sg_graph *graph, const char *name, sg_value sum, double coun
 
 sg_status sg_step_build(sg_graph *graph, sg_store *store, const sg_step_options *o, sg_error *err)
 {
+    SG_TRY(check(o, err));
     step s = step_inputs(graph, store, o, true);
     sg_value zero = sg_scalar(graph, 0), sums[SUMS] = {zero, zero, zero};
     sg_repeat(graph, o->n_task, task_update, &s, sums, SUMS, sums, o->n_task == 1);
@@ -135,6 +156,7 @@ sg_status sg_step_build(sg_graph *graph, sg_store *store, const sg_step_options 
 
 sg_status sg_hvp_build(sg_graph *graph, sg_store *store, const sg_step_options *o, sg_error *err)
 {
+    SG_TRY(check(o, err));
     step s = step_inputs(graph, store, o, true);
     sg_value p[PARAMETERS_MAX], v[PARAMETERS_MAX], hv[PARAMETERS_MAX], bce, energy, loss = task_loss(&s, &bce, &energy);
     int32_t n = sg_params(s.task, p, PARAMETERS_MAX);

@@ -298,12 +298,36 @@ static void loops_are_updates_one_by_one(void **state)
     sg_batch_free(b);
 }
 
+/* Numbers that no step can have are refused before anything is built, whatever the caller. */
+static void options_are_checked(void **state)
+{
+    (void)state;
+    const sg_step_options good = step_options();
+    for (int k = 0; k < 9; k++) {
+        sg_step_options o = good;
+        sg_error err = {0};
+        double *const reals[] = {&o.energy_weight, &o.bce_weight, &o.clip, &o.task_adam.weight_decay,
+                                 &o.energy_adam.eps};
+        int64_t *const counts[] = {&o.batch, &o.n_task, &o.n_energy, &o.samples};
+        if (k < 5)
+            *reals[k] = k % 2 ? (double)INFINITY : (double)NAN;
+        else
+            *counts[k - 5] = 0;
+        sg_graph *graph = sg_graph_new();
+        sg_store *store = sg_store_new(SG_F64);
+        assert_int_equal(sg_step_build(graph, store, &o, &err), SG_E_ARGUMENT);
+        assert_true(err.text[0]);
+        sg_graph_free(graph);
+        sg_store_free(store);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(step_on_cpu_as_on_reference),  cmocka_unit_test(sparse_rows_as_dense_ones),
         cmocka_unit_test(padding_does_not_count),       cmocka_unit_test(unknown_labels_do_not_count),
-        cmocka_unit_test(loops_are_updates_one_by_one),
+        cmocka_unit_test(loops_are_updates_one_by_one), cmocka_unit_test(options_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
