@@ -13,7 +13,8 @@ enum { EACH = SG_ADAM_GROUP_EACH, EACH_OUT = SG_ADAM_GROUP_EACH_OUT };
 
 typedef struct steps {
     sg_cuda_adam adam;
-    sg_cuda_csr csr; /* sparse_adam */
+    sg_cuda_csr csr; /* sparse_adam, with how far its idle rows are spread */
+    int32_t spread;
     int32_t members;
     int64_t *count;
     int32_t *alias;
@@ -80,9 +81,9 @@ static bool launch_sparse(const sg_launch *l, sg_error *err)
     sg_cuda_adam_member one = member(l->in, l->out, s->count[0]);
     one.g = NULL;
     if (one.count > 0)
-        sg_cuda_adam_sparse(&a, &one, &s->csr, l->in[SG_SPARSE_ADAM_VALUES], l->in[SG_SPARSE_ADAM_T_INDPTR],
-                            l->in[SG_SPARSE_ADAM_T_ROWS], l->in[SG_SPARSE_ADAM_T_ORDER], l->in[SG_SPARSE_ADAM_DENSE],
-                            sg_cuda_where_of(l));
+        sg_cuda_adam_sparse(&a, &one, &s->csr, s->spread, (int32_t)(l->run.repeat % (uint64_t)s->spread),
+                            l->in[SG_SPARSE_ADAM_VALUES], l->in[SG_SPARSE_ADAM_T_INDPTR], l->in[SG_SPARSE_ADAM_T_ROWS],
+                            l->in[SG_SPARSE_ADAM_T_ORDER], l->in[SG_SPARSE_ADAM_DENSE], sg_cuda_where_of(l));
     return sg_cuda_launched(err);
 }
 
@@ -154,6 +155,7 @@ static sg_status prepare_sparse(sg_device *device, const sg_kernel_spec *spec, s
                            .fault = device->fault_at,
                            .site = sg_cuda_site_of(device, spec)};
     sg_cuda_site_arrays(device, s->csr.site, "t_indptr", "t_rows");
+    s->spread = spec->node->op == &sg_op_spread_adam ? (int32_t)spec->attr[SG_SPREAD_ADAM_SPREAD].i : 1;
     out->launch = launch_sparse;
     return SG_OK;
 }
@@ -163,4 +165,5 @@ static bool supports(const sg_kernel_spec *spec) { return spec->in_dtype[P] == S
 const sg_cuda_kernel sg_cuda_adam_kernels[] = {{&sg_op_adam, supports, prepare},
                                                {&sg_op_adam_group, supports, prepare_group},
                                                {&sg_op_sparse_adam, supports, prepare_sparse},
+                                               {&sg_op_spread_adam, supports, prepare_sparse},
                                                {0}};

@@ -25,7 +25,8 @@ typedef struct sg_cuda_adam_member {
     bool in_quads;        /* likewise: all addresses allow loads of 16 bytes */
 } sg_cuda_adam_member;
 
-enum { SG_CUDA_ADAM_MEMBERS = 40 }; /* of a launch: arguments of a kernel have 4 KiB */
+enum { SG_CUDA_ADAM_SPREAD_MOST = 64 }; /* iterations */
+enum { SG_CUDA_ADAM_MEMBERS = 40 };     /* of a launch: arguments of a kernel have 4 KiB */
 typedef struct sg_cuda_adam_members {
     int32_t count;
     sg_cuda_adam_member at[SG_CUDA_ADAM_MEMBERS];
@@ -39,10 +40,11 @@ extern "C" {
 void sg_cuda_adam_steps(const sg_cuda_adam *a, sg_cuda_adam_members *members, sg_cuda_where where);
 
 /* A layer [lines, width] whose gradient is the sum over its line's non-zeros, as sg_cuda_csr_product has it (not shared).
- * `member` has no g. */
-void sg_cuda_adam_sparse(const sg_cuda_adam *a, const sg_cuda_adam_member *member, const sg_cuda_csr *c,
-                         const float *value, const int32_t *pointers, const int32_t *index, const int32_t *order,
-                         const float *dense, sg_cuda_where where);
+ * `member` has no g. In iteration `turn` of `spread` ones (adam_spread.c) of the lines without non-zeros only every spread-th may be
+ * touched, with the steps of all iterations. */
+void sg_cuda_adam_sparse(const sg_cuda_adam *a, const sg_cuda_adam_member *member, const sg_cuda_csr *c, int32_t spread,
+                         int32_t turn, const float *value, const int32_t *pointers, const int32_t *index,
+                         const int32_t *order, const float *dense, sg_cuda_where where);
 
 #ifdef __cplusplus
 }

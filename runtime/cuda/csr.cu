@@ -2,92 +2,107 @@
 #include "runtime/cuda/csr.cuh"
 #include "runtime/cuda/rules.cuh"
 
-/* Lines with one or two non-zeros: warps of a block take lines of their own, 32 columns each. */
-__global__ void product_lines(sg_cuda_csr c, const float *value, const int32_t *pointers, const int32_t *index,
-                              const int32_t *order, const float *dense, float *out, size_t stride)
-{
-    sg_csr_to_replica(stride, value, pointers, index, order, dense);
-    out = sg_replica_of(out, stride);
-    int lane = threadIdx.x % SG_WARP;
-    int64_t across = (c.width + SG_WARP - 1) / SG_WARP;
-    for (int64_t t = sg_first() / SG_WARP; t < c.lines * across; t += sg_stride() / SG_WARP) {
-        int32_t begin, end;
-        int64_t line, column = sg_divide(t, across, &line) * SG_WARP + lane;
-        sg_csr_range(c, pointers, line, column == 0, &begin, &end);
-        if (column >= c.width)
-            continue;
-        float sum = 0;
-        for (int32_t j = begin; j < end; j++) {
-            sg_csr_term x = sg_csr_at(c, value, index, order, j, column == 0);
-            if (x.row >= 0)
-                sum += x.value * dense[x.row * c.width + column];
-        }
-        out[line * c.width + column] = sum;
-    }
-}
-
 /* Neighbouring columns of a lane. */
 template <int V> struct __align__(4 * V) columns {
     float x[V];
 };
 
-/* The warp's terms, one a lane, `count` of them, at a lane's columns: several loads at a time are on their way. */
+/* Lines with one or two non-zeros: a thread takes V columns of one. */
 template <int V>
-__device__ static inline void add_terms(columns<V> *sum, sg_csr_term own, int32_t count, const float *at, int64_t width,
-                                        bool inside)
+__global__ void __launch_bounds__(SG_BLOCK)
+    product_lines(sg_cuda_csr c, const float *value, const int32_t *pointers, const int32_t *index, const int32_t *order,
+                  const float *dense, float *out, size_t stride)
 {
-    enum { AT_ONCE = V > 1 ? 8 : 16 };
+    sg_csr_to_replica(stride, value, pointers, index, order, dense);
+    out = sg_replica_of(out, stride);
+    int64_t pieces = c.width / V;
+    for (int64_t t = sg_first(); t < c.lines * pieces; t += sg_stride()) {
+        int32_t begin, end;
+        int64_t line, piece = sg_divide(t, pieces, &line);
+        sg_csr_range(c, pointers, line, piece == 0, &begin, &end);
+        columns<V> sum = {};
+        for (int32_t j = begin; j < end; j++) {
+            sg_csr_term x = sg_csr_at(c, value, index, order, j, piece == 0);
+            if (x.row >= 0) {
+                columns<V> d = *(const columns<V> *)(dense + x.row * c.width + piece * V);
+#pragma unroll
+                for (int i = 0; i < V; i++)
+                    sum.x[i] += x.value * d.x[i];
+            }
+        }
+        *(columns<V> *)(out + line * c.width + piece * V) = sum;
+    }
+}
+
+/* The warp's terms, one a lane, `count` of them, at a lane's columns: several loads at a time are on their way. A lane has T groups of
+ * columns, SG_WARP V apart, of which the first `groups` are inside. */
+template <int V, int T>
+__device__ static inline void add_terms(columns<V> (&sum)[T], sg_csr_term own, int32_t count, const float *at, int64_t width,
+                                        int groups)
+{
+    enum { AT_ONCE = T > 1 ? 2 : V > 1 ? 8 : 16 };
     for (int32_t i = 0; i < count; i += AT_ONCE) {
         float v[AT_ONCE];
-        columns<V> x[AT_ONCE];
+        columns<V> x[AT_ONCE][T];
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++) {
             int32_t row = __shfl_sync(0xffffffffu, own.row, i + k);
             v[k] = __shfl_sync(0xffffffffu, own.value, i + k);
-            x[k] = {};
-            if (row >= 0 && inside)
-                x[k] = *(const columns<V> *)(at + row * width);
+#pragma unroll
+            for (int g = 0; g < T; g++) {
+                x[k][g] = {};
+                if (row >= 0 && g < groups)
+                    x[k][g] = *(const columns<V> *)(at + row * width + g * SG_WARP * V);
+            }
         }
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++)
 #pragma unroll
-            for (int c = 0; c < V; c++)
-                sum->x[c] += v[k] * x[k].x[c];
+            for (int g = 0; g < T; g++)
+#pragma unroll
+                for (int c = 0; c < V; c++)
+                    sum[g].x[c] += v[k] * x[k][g].x[c];
     }
 }
 
-/* Long lines: eight warps take every eighth non-zero, and their sums are added in the order of the warps. */
-template <int V>
+/* Long lines: eight warps take every eighth non-zero, and their sums are added in the order of the warps. A block has 32 T groups of V
+ * columns: many of them where there are blocks enough, so that a non-zero is found once for all. */
+template <int V, int T>
 __global__ void __launch_bounds__(SG_BLOCK)
     product_shared(sg_cuda_csr c, const float *value, const int32_t *pointers, const int32_t *index,
                    const int32_t *order, const float *dense, float *out, size_t stride)
 {
     sg_csr_to_replica(stride, value, pointers, index, order, dense);
     out = sg_replica_of(out, stride);
-    __shared__ columns<V> room[SG_WARPS][SG_WARP];
+    __shared__ columns<V> room[SG_WARPS][SG_WARP * T];
     int lane = threadIdx.x % SG_WARP, warp = threadIdx.x / SG_WARP;
-    int64_t pieces = c.width / V, across = (pieces + SG_WARP - 1) / SG_WARP;
+    int64_t pieces = c.width / V, across = (pieces + SG_WARP * T - 1) / (SG_WARP * T);
     for (int64_t t = blockIdx.x; t < c.lines * across; t += gridDim.x) {
         int32_t begin, end;
-        int64_t line, piece = sg_divide(t, across, &line) * SG_WARP + lane;
-        bool inside = piece < pieces, raise = piece < SG_WARP; /* each non-zero is met by one lane of the first tile */
+        int64_t line, first_piece = sg_divide(t, across, &line) * SG_WARP * T, piece = first_piece + lane;
+        int groups = piece < pieces ? (int)((pieces - piece + SG_WARP - 1) / SG_WARP) : 0;
+        bool raise = first_piece == 0; /* each non-zero is met by one lane of the first tile */
         sg_csr_range(c, pointers, line, piece == 0 && warp == 0, &begin, &end);
-        columns<V> sum = {};
+        columns<V> sum[T] = {};
         for (int32_t first = begin + warp; first < end; first += SG_WARPS * SG_WARP) {
             int32_t left = (end - first + SG_WARPS - 1) / SG_WARPS, j = first + SG_WARPS * lane;
             sg_csr_term own = {0, -1};
             if (lane < left)
                 own = sg_csr_at(c, value, index, order, j, raise);
-            add_terms(&sum, own, left < SG_WARP ? left : SG_WARP, dense + piece * V, c.width, inside);
+            add_terms(sum, own, left < SG_WARP ? left : SG_WARP, dense + piece * V, c.width, groups);
         }
-        room[warp][lane] = sum;
+#pragma unroll
+        for (int g = 0; g < T; g++)
+            room[warp][g * SG_WARP + lane] = sum[g];
         __syncthreads();
-        if (warp == 0 && inside) {
+        int mine = threadIdx.x;
+        if (mine < SG_WARP * T && first_piece + mine < pieces) {
+            columns<V> total = room[0][mine];
             for (int k = 1; k < SG_WARPS; k++)
 #pragma unroll
                 for (int i = 0; i < V; i++)
-                    sum.x[i] += room[k][lane].x[i];
-            *(columns<V> *)(out + line * c.width + piece * V) = sum;
+                    total.x[i] += room[k][mine].x[i];
+            *(columns<V> *)(out + line * c.width + (first_piece + mine) * V) = total;
         }
         __syncthreads();
     }
@@ -99,21 +114,30 @@ static int columns_of(const sg_cuda_csr *c, const float *dense, const float *out
     return c->width % 4 == 0 && ((uintptr_t)dense | (uintptr_t)out) % 16 == 0 ? 4 : 1;
 }
 
+enum { MANY_REPLICAS = 4, GROUPS = 4 };
+
 extern "C" void sg_cuda_csr_product(const sg_cuda_csr *c, const float *value, const int32_t *pointers,
                                     const int32_t *index, const int32_t *order, const float *dense, float *out,
                                     sg_cuda_where where)
 {
     int v = c->shared ? columns_of(c, dense, out) : 1;
-    int64_t tiles = c->lines * ((c->width / v + SG_WARP - 1) / SG_WARP);
-    if (c->shared && v == 4)
-        SG_CUDA_LAUNCH_EACH(product_shared<4>, sg_blocks(tiles, 1), SG_BLOCK, where, *c, value, pointers, index, order,
+    bool many = v == 4 && where.replicas >= MANY_REPLICAS;
+    int64_t tiles = c->lines * ((c->width / v + SG_WARP * (many ? GROUPS : 1) - 1) / (SG_WARP * (many ? GROUPS : 1)));
+    if (c->shared && many)
+        SG_CUDA_LAUNCH_EACH((product_shared<4, GROUPS>), sg_blocks(tiles, 1), SG_BLOCK, where, *c, value, pointers, index,
+                            order, dense, out);
+    else if (c->shared && v == 4)
+        SG_CUDA_LAUNCH_EACH((product_shared<4, 1>), sg_blocks(tiles, 1), SG_BLOCK, where, *c, value, pointers, index, order,
                             dense, out);
     else if (c->shared)
-        SG_CUDA_LAUNCH_EACH(product_shared<1>, sg_blocks(tiles, 1), SG_BLOCK, where, *c, value, pointers, index, order,
+        SG_CUDA_LAUNCH_EACH((product_shared<1, 1>), sg_blocks(tiles, 1), SG_BLOCK, where, *c, value, pointers, index, order,
                             dense, out);
+    else if (columns_of(c, dense, out) == 4)
+        SG_CUDA_LAUNCH_EACH(product_lines<4>, sg_blocks(c->lines * (c->width / 4), SG_BLOCK), SG_BLOCK, where, *c, value,
+                            pointers, index, order, dense, out);
     else
-        SG_CUDA_LAUNCH_EACH(product_lines, sg_blocks(tiles, SG_WARPS), SG_BLOCK, where, *c, value, pointers, index,
-                            order, dense, out);
+        SG_CUDA_LAUNCH_EACH(product_lines<1>, sg_blocks(c->lines * c->width, SG_BLOCK), SG_BLOCK, where, *c, value, pointers,
+                            index, order, dense, out);
 }
 
 /* A warp for each non-zero; the blocks of one y take every (blocks of y)th eight of a line. */

@@ -6,6 +6,7 @@
 
 extern const sg_cuda_kernel sg_cuda_chain_kernels[];      /* chain.c: elementwise ops and fused chains */
 extern const sg_cuda_kernel sg_cuda_product_kernels[];    /* product.c: products of small matrices, with what follows */
+extern const sg_cuda_kernel sg_cuda_vector_kernels[];     /* product_vector.c: a vector times a matrix */
 extern const sg_cuda_kernel sg_cuda_matmul_kernels[];     /* matmul.c: products by cuBLASLt */
 extern const sg_cuda_kernel sg_cuda_sum_kernels[];        /* sum.c */
 extern const sg_cuda_kernel sg_cuda_reduce_kernels[];     /* reduce.c: other reductions, softmax, running sums */

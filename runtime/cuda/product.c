@@ -67,6 +67,7 @@ enum { FEW_ROWS = 48, SHORT_SUM = 64, HOPPER = 90 };
 /* Multiplications. */
 static const double most_narrow = 1 << 27, most_alone = 1 << 22, most_with_steps = 1 << 25;
 static const double least_tensor = 1 << 23, least_tensor_alone = 1 << 24, most_tensor = 1 << 30;
+static const double least_small = 1 << 20;
 
 static int64_t count_of(const sg_matmul_problem *p, int32_t which)
 {
@@ -90,6 +91,16 @@ static bool is_tensor(const sg_matmul_problem *p)
                             : work >= least_tensor;
 }
 
+/* Smaller ones are done no faster on the tensor cores, but by fewer threads: many replicas, or what happens at the same time, gain. */
+enum { LEAST_SMALL_TILES = 5 };
+static bool is_small_tensor(const sg_matmul_problem *p)
+{
+    double work = work_of(p);
+    if (p->m < 32 || p->n < 32 || p->k < 32 || work < least_small || work > most_alone)
+        return false;
+    return p->m <= FEW_ROWS ? count_of(p, TENSOR_NARROW) >= LEAST_SMALL_TILES : p->k <= SHORT_SUM;
+}
+
 /* Vectors and empty matrices are cuBLASLt's. A launch that the steps do not need pays for a slower product. */
 bool sg_cuda_product_is_ours(const sg_matmul_problem *p, bool with_steps)
 {
@@ -109,6 +120,8 @@ static int32_t tile_of(const sg_matmul_problem *p, const sg_device *device, int6
         return p->k <= SHORT_SUM ? TF32_SHORT : TF32_TALL;
     if (is_tensor(p))
         return p->k <= SHORT_SUM ? TENSOR_SHORT : device->capability == HOPPER ? TENSOR_GROUP : TENSOR;
+    if (is_small_tensor(p) && !device->tf32 && device->capability >= HOPPER)
+        return p->m <= FEW_ROWS ? TENSOR_NARROW : TENSOR_SHORT;
     int32_t which = p->m <= FEW_ROWS ? NARROW : SQUARE;
     if (which == NARROW && count_of(p, NARROW) > blocks)
         which = SQUARE;
@@ -125,7 +138,7 @@ static const tile *choose(const sg_matmul_problem *p, const sg_device *device, i
 {
     static const int32_t least[] = {
         [NARROW] = 32,        [SQUARE] = 96,       [WIDE] = 96,      [TALL] = 96,
-        [TENSOR_NARROW] = 48, [TENSOR_SHORT] = 64, [TENSOR] = 64,    [TENSOR_GROUP] = 96,
+        [TENSOR_NARROW] = 32, [TENSOR_SHORT] = 64, [TENSOR] = 64,    [TENSOR_GROUP] = 96,
         [TF32_NARROW] = 64,   [TF32_SHORT] = 64,   [TF32_TALL] = 96,
     };
     int64_t blocks = (int64_t)device->processors * 8 / 5;

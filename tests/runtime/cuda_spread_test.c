@@ -1,0 +1,174 @@
+/* cuda_spread_test.c - a loop of Adam steps on one sparse batch, in which a GPU with several replicas spreads the steps of idle rows
+ * over the iterations, gives the bits of single steps one after the other; also where the layer is read in a way that forbids it.
+ * Skipped where there is no GPU. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/ops.h"
+#include "runtime/runtime.h"
+#include "tests/support/graph_run.h"
+
+enum { ROWS = 7, COLUMNS = 301, CAPACITY = 90, WIDEST = 36, STEPS = 6, BATCHES = 3, REPLICAS = 5 };
+
+typedef struct batch {
+    double values[CAPACITY], columns[CAPACITY], indptr[ROWS + 1], t_rows[CAPACITY], t_order[CAPACITY],
+        t_indptr[COLUMNS + 1];
+} batch;
+
+typedef struct model {
+    sg_store *store;
+    sg_csr x;
+    int64_t width;
+    bool read_elsewhere; /* a sum over the whole layer is the loop's state */
+} model;
+
+static void fill(batch *b, int which)
+{
+    int n = 0, t = 0;
+    memset(b, 0, sizeof *b);
+    for (int r = 0; r < ROWS; r++) {
+        for (int c = r + 5 * which; c < COLUMNS && n < CAPACITY * (r + 1) / ROWS; c += 11 + 13 * which, n++) {
+            b->columns[n] = c;
+            b->values[n] = 2 * test_uniform(which, n) - 1;
+        }
+        b->indptr[r + 1] = n;
+    }
+    for (int c = 0; c < COLUMNS; c++) {
+        for (int r = 0; r < ROWS; r++)
+            for (int e = (int)b->indptr[r]; e < (int)b->indptr[r + 1]; e++)
+                if ((int)b->columns[e] == c) {
+                    b->t_rows[t] = r;
+                    b->t_order[t++] = e;
+                }
+        b->t_indptr[c + 1] = t;
+    }
+}
+
+/* One update towards tanh(x p) = 0, with the layer's new value or not. */
+static void update(void *user, sg_graph *graph, const sg_value *state, sg_value *next)
+{
+    const model *m = user;
+    sg_scope root = sg_scope_root(graph, m->store);
+    sg_shape layer = SG_SHAPE(COLUMNS, m->width);
+    sg_adam_state s = {sg_param(root, "p", layer, sg_init_normal(0, 1)),
+                       sg_state(root, "m", SG_F32, layer, sg_init_normal(0, 0.1)),
+                       sg_state(root, "v", SG_F32, layer, sg_init_constant(0.5))};
+    sg_value t0 = sg_state(root, "t", SG_F32, sg_shape_scalar(), sg_init_constant(2)), t = sg_add_scalar(t0, 1);
+    sg_value gradient = sg_csr_t_matmul(m->x, sg_tanh(sg_csr_matmul(m->x, s.p)));
+    next[0] = sg_add(state[0], m->read_elsewhere ? sg_sum_all(sg_square(s.p)) : sg_scalar(graph, 1));
+    s = sg_adam(s, gradient, sg_scalar(graph, 0.01), t, 0.9, 0.999, 1e-8, 0.1, true);
+    sg_assign(sg_param(root, "p", layer, sg_init_normal(0, 1)), s.p);
+    sg_assign(sg_state(root, "m", SG_F32, layer, sg_init_normal(0, 0.1)), s.m);
+    sg_assign(sg_state(root, "v", SG_F32, layer, sg_init_constant(0.5)), s.v);
+    sg_assign(t0, t);
+}
+
+static void feed(sg_plan *plan, const batch *b)
+{
+    assert_int_equal(sg_plan_feed(plan, "x.values", b->values, CAPACITY, NULL), SG_OK);
+    assert_int_equal(sg_plan_feed(plan, "x.columns", b->columns, CAPACITY, NULL), SG_OK);
+    assert_int_equal(sg_plan_feed(plan, "x.indptr", b->indptr, ROWS + 1, NULL), SG_OK);
+    assert_int_equal(sg_plan_feed(plan, "x.t_rows", b->t_rows, CAPACITY, NULL), SG_OK);
+    assert_int_equal(sg_plan_feed(plan, "x.t_order", b->t_order, CAPACITY, NULL), SG_OK);
+    assert_int_equal(sg_plan_feed(plan, "x.t_indptr", b->t_indptr, COLUMNS + 1, NULL), SG_OK);
+}
+
+static void check_plan(const sg_plan *plan, bool spread)
+{
+    char *out = NULL;
+    size_t size;
+    FILE *f = open_memstream(&out, &size);
+    sg_plan_print(plan, f);
+    fclose(f);
+    assert_non_null(strstr(out, spread ? "spread_adam" : "sparse_adam"));
+    free(out);
+}
+
+static sg_graph *build(model *m, int loop)
+{
+    sg_graph *graph = sg_graph_new();
+    m->x = sg_csr_input(graph, "x", ROWS, COLUMNS, CAPACITY);
+    sg_value sum = sg_scalar(graph, 0);
+    sg_repeat(graph, loop, update, m, &sum, 1, &sum, loop == 1);
+    sg_result(graph, "sum", sum);
+    return graph;
+}
+
+/* p, m, v of the last of several replicas, or of the only one, after STEPS updates on each batch, `loop` of them a run. */
+static void train(int64_t width, bool read_elsewhere, int loop, int replicas, double *out)
+{
+    static const char *const names[] = {"p", "m", "v"};
+    sg_store *store[REPLICAS];
+    sg_graph *graph = NULL;
+    sg_session *session;
+    sg_plan *plan;
+    for (int r = replicas; r-- > 0;) {
+        store[r] = sg_store_new(SG_F32);
+        sg_graph_free(graph);
+        graph = build(&(model){.store = store[r], .width = width, .read_elsewhere = read_elsewhere}, loop);
+        sg_store_initialise(store[r], r == replicas - 1 ? 1 : 2 + (uint64_t)r);
+    }
+    sg_session_options options = {.size = sizeof options, .backend = "cuda", .replicas = replicas, .more = store + 1};
+    assert_int_equal(sg_session_new(&session, store[0], &options, NULL), SG_OK);
+    assert_int_equal(sg_plan_new(&plan, session, graph, NULL), SG_OK);
+    check_plan(plan, loop > 1 && !read_elsewhere);
+    for (int i = 0; i < BATCHES; i++) {
+        batch b;
+        fill(&b, i);
+        feed(plan, &b);
+        for (int k = 0; k < STEPS; k += loop)
+            assert_int_equal(sg_plan_run(plan, NULL), SG_OK);
+    }
+    int64_t count = COLUMNS * width;
+    for (int k = 0; k < 3; k++)
+        assert_int_equal(sg_store_get(store[replicas - 1], names[k], out + k * count, count, NULL), SG_OK);
+    sg_plan_free(plan);
+    sg_session_free(session);
+    sg_graph_free(graph);
+    for (int r = 0; r < replicas; r++)
+        sg_store_free(store[r]);
+}
+
+static void loops_give_the_bits_of_single_steps(void **state)
+{
+    static double alone[3 * COLUMNS * WIDEST], together[3 * COLUMNS * WIDEST];
+    (void)state;
+    for (int64_t width = 33; width <= WIDEST; width += 3)
+        for (int elsewhere = 0; elsewhere < 2; elsewhere++) {
+            size_t bytes = sizeof(double) * 3 * COLUMNS * (size_t)width;
+            train(width, elsewhere, 1, 1, alone);
+            for (int loop = 2; loop <= STEPS; loop++) {
+                if (STEPS % loop)
+                    continue;
+                for (int replicas = 1; replicas <= REPLICAS; replicas += REPLICAS - 1) {
+                    train(width, elsewhere, loop, replicas, together);
+                    assert_memory_equal(alone, together, bytes);
+                }
+            }
+        }
+}
+
+int main(void)
+{
+    sg_store *store = sg_store_new(SG_F32);
+    sg_session *session = NULL;
+    sg_error err = {0};
+    setenv("SEALGRAPH_MODULE_PATH", SG_BINARY_DIR, 0);
+    sg_session_options options = {.size = sizeof options, .backend = "cuda"};
+    if (!store || sg_session_new(&session, store, &options, &err) != SG_OK) {
+        printf("skipped: %s\n", err.text);
+        sg_store_free(store);
+        return 77;
+    }
+    sg_session_free(session);
+    sg_store_free(store);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(loops_give_the_bits_of_single_steps)};
+    return cmocka_run_group_tests_name("steps of idle rows", tests, NULL, NULL);
+}
