@@ -96,7 +96,8 @@ static bool launch_forward(const sg_launch *l, sg_error *err)
 static bool launch_cudnn(const sg_launch *l, sg_error *err)
 {
     sg_cuda_attention_operands x = forward_operands(l);
-    return sg_cuda_cudnn_attention_run(((const attention *)l->state)->cudnn, &x, l->workspace, l->stream, err);
+    return sg_cuda_cudnn_attention_run(((const attention *)l->state)->cudnn, &x, sg_cuda_workspace_of(l), l->stream,
+                                       err);
 }
 
 static bool launch_jvp(const sg_launch *l, sg_error *err)
@@ -268,7 +269,7 @@ static sg_status prepare_cudnn(sg_device *device, attention *state, sg_kernel *o
         return SG_OK;
     out->name = "cudnn attention";
     out->launch = launch_cudnn;
-    out->workspace = sg_cuda_cudnn_attention_workspace(cudnn);
+    out->workspace = sg_cuda_workspace_bytes(sg_cuda_cudnn_attention_workspace(cudnn));
     return SG_OK;
 }
 

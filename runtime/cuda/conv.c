@@ -25,7 +25,7 @@ static bool launch_cudnn(const sg_launch *l, sg_error *err)
         y = w;
         w = NULL;
     }
-    return sg_cuda_cudnn_conv_run(c->by_cudnn, x, w, y, l->out[0], l->workspace, l->stream, err);
+    return sg_cuda_cudnn_conv_run(c->by_cudnn, x, w, y, l->out[0], sg_cuda_workspace_of(l), l->stream, err);
 }
 
 static bool launch_direct(const sg_launch *l, sg_error *err)
@@ -106,7 +106,7 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
                                                : launch_direct,
                        .state = c,
                        .release = release,
-                       .workspace = workspace};
+                       .workspace = sg_cuda_workspace_bytes(workspace)};
     return SG_OK;
 }
 

@@ -54,6 +54,14 @@ void sg_cuda_site_arrays(sg_device *device, int32_t site, const char *pointers, 
 /* SG_E_DEVICE with CUDA's text, unless `code` is success. */
 sg_status sg_cuda_check(cudaError_t code, const char *what, sg_error *err);
 
+/* The libraries want their workspace on 256 bytes; the arena gives 64, so that they get some bytes more. */
+enum { SG_CUDA_WORKSPACE_LINE = 256 };
+static inline size_t sg_cuda_workspace_bytes(size_t wanted) { return wanted ? wanted + SG_CUDA_WORKSPACE_LINE : 0; }
+static inline void *sg_cuda_workspace_of(const sg_launch *l)
+{
+    return (void *)(((uintptr_t)l->workspace + SG_CUDA_WORKSPACE_LINE - 1) & ~(uintptr_t)(SG_CUDA_WORKSPACE_LINE - 1));
+}
+
 static inline sg_cuda_where sg_cuda_where_of(const sg_launch *l)
 {
     return (sg_cuda_where){(cudaStream_t)l->stream, l->stride, (unsigned)l->replicas};

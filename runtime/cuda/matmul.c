@@ -16,7 +16,7 @@
 
 extern const sg_op sg_op_matmul, sg_op_add;
 
-enum { WORKSPACE_MOST = 32 << 20, WORKSPACE_LINE = 256 };
+enum { WORKSPACE_MOST = 32 << 20 };
 
 typedef struct product {
     cublasLtHandle_t blas;
@@ -110,7 +110,7 @@ static sg_status transpose(product *p, cublasLtMatmulDescAttributes_t which, boo
 static sg_status epilogue(product *p, sg_error *err)
 {
     cublasLtEpilogue_t bias = CUBLASLT_EPILOGUE_BIAS;
-    const void *anywhere = (const void *)(uintptr_t)WORKSPACE_LINE;
+    const void *anywhere = (const void *)(uintptr_t)SG_CUDA_WORKSPACE_LINE;
     SG_TRY(check(cublasLtMatmulDescSetAttribute(p->what, CUBLASLT_MATMUL_DESC_EPILOGUE, &bias, sizeof bias), "epilogue",
                  err));
     SG_TRY(check(cublasLtMatmulDescSetAttribute(p->what, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &anywhere, sizeof anywhere),
@@ -186,12 +186,6 @@ static sg_status choose(product *p, const sg_matmul_problem *m, sg_error *err)
     return SG_OK;
 }
 
-/* cuBLASLt wants its workspace on 256 bytes, the arena gives 64. */
-static void *workspace_of(const sg_launch *l)
-{
-    return (void *)(((uintptr_t)l->workspace + WORKSPACE_LINE - 1) & ~(uintptr_t)(WORKSPACE_LINE - 1));
-}
-
 static bool launch(const sg_launch *l, sg_error *err)
 {
     static const float one = 1, zero = 0;
@@ -208,7 +202,7 @@ static bool launch(const sg_launch *l, sg_error *err)
             p->whole < 0 ? c : (const char *)l->in[p->whole] + (size_t)(i * p->c_step) * p->result_width;
         cublasStatus_t code =
             cublasLtMatmul(p->blas, p->what, &one, b, p->first, a, p->second, p->whole < 0 ? &zero : &one, whole,
-                           p->result, c, p->result, &p->algorithm, workspace_of(l), p->workspace, l->stream);
+                           p->result, c, p->result, &p->algorithm, sg_cuda_workspace_of(l), p->workspace, l->stream);
         if (check(code, "product", err) != SG_OK)
             return false;
     }
@@ -301,7 +295,7 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
         return status;
     }
     out->launch = launch;
-    out->workspace = p->workspace ? p->workspace + WORKSPACE_LINE : 0;
+    out->workspace = sg_cuda_workspace_bytes(p->workspace);
     return SG_OK;
 }
 
