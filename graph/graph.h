@@ -314,6 +314,7 @@ typedef struct sg_init {
     sg_init_kind kind;
     double a, b; /* constant a; uniform on [a, b); normal with mean a and standard deviation b */
 } sg_init;
+/* Refused where an entry is declared with it (SG_E_ARGUMENT): NaN, an infinite or empty range, a negative deviation. */
 sg_init sg_init_zeros(void);
 sg_init sg_init_constant(double value);
 sg_init sg_init_uniform(double low, double high);

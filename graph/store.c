@@ -171,10 +171,24 @@ static sg_status conflict(const sg_entry *had, sg_dtype dtype, const sg_shape *s
     return SG_OK;
 }
 
+/* A constant may be infinite, as a score that forbids; what is drawn may not. */
+static sg_status check_init(const char *name, sg_init init, sg_error *err)
+{
+    static const char *const kinds[] = {"constant", "uniform", "normal"};
+    bool finite = isfinite(init.a) && isfinite(init.b);
+    bool good = init.kind == SG_INIT_CONSTANT  ? !isnan(init.a)
+                : init.kind == SG_INIT_UNIFORM ? finite && init.a <= init.b
+                                               : finite && init.b >= 0;
+    return good ? SG_OK
+                : sg_fail(err, SG_E_ARGUMENT, "store entry '%s' cannot start as %s(%g, %g)", name, kinds[init.kind],
+                          init.a, init.b);
+}
+
 sg_status sg_store_add(sg_store *store, const char *name, sg_dtype dtype, const sg_shape *shape, sg_init init,
                        bool trainable, int32_t *index, sg_error *err)
 {
     int32_t at = sg_store_find(store, name);
+    SG_TRY(check_init(name, init, err));
     if (at >= 0) {
         SG_TRY(conflict(&store->entries[at]->entry, dtype, shape, init, trainable, err));
         *index = at;

@@ -5,6 +5,8 @@
  * features are the sum of the prototypes (random unit directions) of the labels that are on, plus white noise. Cross-entropy
  * fits each label's probability alone and so is left below one half wherever the noise hides it; a loss that knows that
  * groups hold exactly one label and that patterns recur can decide. */
+#include <math.h>
+
 #include "graph/random_internal.h"
 #include "models/models.h"
 
@@ -54,6 +56,9 @@ sg_status sg_generate(sg_dataset **out, const sg_generator *g, sg_error *err)
     int64_t labels, cells, values;
     if (g->rows < 1 || g->features < 1 || g->groups < 1 || g->size < 1 || g->templates < 1)
         return sg_fail(err, SG_E_ARGUMENT, "a generator needs at least one row, feature, group, label and template");
+    if (!isfinite(g->noise) || g->noise < 0 || !(g->flip >= 0 && g->flip <= 1))
+        return sg_fail(err, SG_E_ARGUMENT, "a generator's noise must be in [0, inf) and flip in [0, 1], not %g and %g",
+                       g->noise, g->flip);
     if (!sg_mul_ok(g->groups, g->size, &labels) || !sg_mul_ok(g->rows, labels, &cells) ||
         !sg_mul_ok(g->rows, g->features, &values))
         return sg_fail(err, SG_E_ARGUMENT, "the generated data set would be too large");

@@ -102,12 +102,38 @@ static void errors_are_formatted_with_their_place(void **state)
     assert_int_equal(sg_fail(NULL, SG_E_IO, "x"), SG_E_IO);
 }
 
+static void starts_are_checked(void **state)
+{
+    (void)state;
+    static const struct {
+        sg_init init;
+        sg_status status;
+    } tried[] = {{{SG_INIT_CONSTANT, NAN, 0}, SG_E_ARGUMENT},      {{SG_INIT_CONSTANT, -INFINITY, 0}, SG_OK},
+                 {{SG_INIT_UNIFORM, -INFINITY, 1}, SG_E_ARGUMENT}, {{SG_INIT_UNIFORM, 0, NAN}, SG_E_ARGUMENT},
+                 {{SG_INIT_UNIFORM, 1, 0}, SG_E_ARGUMENT},         {{SG_INIT_UNIFORM, 1, 1}, SG_OK},
+                 {{SG_INIT_NORMAL, 0, -1}, SG_E_ARGUMENT},         {{SG_INIT_NORMAL, NAN, 1}, SG_E_ARGUMENT},
+                 {{SG_INIT_NORMAL, 0, INFINITY}, SG_E_ARGUMENT},   {{SG_INIT_NORMAL, 0, 0}, SG_OK}};
+    sg_shape shape = SG_SHAPE(2);
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
+        sg_store *store = sg_store_new(SG_F32);
+        sg_error err = {0};
+        int32_t at;
+        assert_int_equal(sg_store_add(store, "w", SG_F32, &shape, tried[i].init, true, &at, &err), tried[i].status);
+        assert_true(tried[i].status == SG_OK || strstr(err.text, "store entry 'w' cannot start as"));
+        sg_store_free(store);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(philox_gives_the_published_answers), cmocka_unit_test(logarithm_is_exact_to_rounding),
-        cmocka_unit_test(draws_have_the_right_moments),       cmocka_unit_test(every_coordinate_moves_a_draw),
-        cmocka_unit_test(entries_start_alike_in_any_order),   cmocka_unit_test(errors_are_formatted_with_their_place),
+        cmocka_unit_test(philox_gives_the_published_answers),
+        cmocka_unit_test(logarithm_is_exact_to_rounding),
+        cmocka_unit_test(draws_have_the_right_moments),
+        cmocka_unit_test(every_coordinate_moves_a_draw),
+        cmocka_unit_test(entries_start_alike_in_any_order),
+        cmocka_unit_test(errors_are_formatted_with_their_place),
+        cmocka_unit_test(starts_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
