@@ -8,7 +8,7 @@
 #include "runtime/cuda/layer_norm_internal.h"
 #include "runtime/cuda/row.cuh"
 
-enum { TO_GAMMA, TO_BETA, TO_X, SUMS };
+enum { TO_GAMMA, TO_BETA };
 /* Means over a row. */
 enum { H, HU, SUMS_OF_VJP, T_ = SUMS_OF_VJP, TU, HT, DH, DHU, SUMS_OF_SECOND };
 
@@ -168,7 +168,7 @@ __device__ static inline void forward_row(const sg_cuda_norm &s, const row_view<
 
 template <class C>
 __device__ static inline void vjp_row(const sg_cuda_norm &s, const row_view<C> &row, float *room,
-                                      float (&sums)[SUMS][C::HOLD][C::VEC])
+                                      float (&sums)[2][C::HOLD][C::VEC])
 {
     held<C> x, g;
     x.load(row, s.x);
@@ -198,7 +198,6 @@ __device__ static inline void vjp_row(const sg_cuda_norm &s, const row_view<C> &
         for (int i = 0; i < C::VEC; i++) {
             float u = (x.piece[k][i] - m.mean) * m.rstd;
             gx[i] = m.rstd * (gamma[i] * g.piece[k][i] - a - u * b);
-            sums[TO_X][k][i] += gx[i];
         }
         sg_store((typename C::T *)s.out + row.first + at, gx);
     });
@@ -241,7 +240,7 @@ __device__ static inline void jvp_row(const sg_cuda_norm &s, const row_view<C> &
 
 template <class C>
 __device__ static inline void second_row(const sg_cuda_norm &s, const row_view<C> &row, float *room,
-                                      float (&sums)[SUMS][C::HOLD][C::VEC])
+                                      float (&sums)[2][C::HOLD][C::VEC])
 {
     held<C> x, g, t, dg;
     x.load(row, s.x);
@@ -285,7 +284,6 @@ __device__ static inline void second_row(const sg_cuda_norm &s, const row_view<C
             float du = m.rstd * (t.piece[k][i] - mean[T_] - u * mean[TU]);
             float inner = h - mean[H] - u * mean[HU];
             gx[i] = m.rstd * (dh - mean[DH] - du * mean[HU] - u * db - m.rstd * mean[TU] * inner);
-            sums[TO_X][k][i] += gx[i];
             sums[TO_GAMMA][k][i] += dg_at * u + g_at * du;
             sums[TO_BETA][k][i] += dg_at;
         }
@@ -296,31 +294,30 @@ __device__ static inline void second_row(const sg_cuda_norm &s, const row_view<C
 
 /* ------------------------------------------------------------------------------------------------ blocks of rows */
 
-/* The teams' sums joined in order and left as one row: all pieces of all threads, then a thread for each column. */
+/* The teams' sums joined in order and left as one row: a piece of all threads at a time, then a thread for each column. */
 template <class C>
 __device__ static inline void leave_sums(const sg_cuda_norm &s, sg_team team, int64_t chunk,
-                                         const float (&sums)[SUMS][C::HOLD][C::VEC], float *room)
+                                         const float (&sums)[2][C::HOLD][C::VEC], float *room)
 {
     int teams = SG_BLOCK / team.size, columns = team.size * C::VEC;
 #pragma unroll
-    for (int which = 0; which < SUMS; which++) {
+    for (int which = TO_GAMMA; which <= TO_BETA; which++) {
         float *row = s.sums + (which * s.chunks + chunk) * s.n;
-        if (which == TO_X && !s.gsum)
-            break;
 #pragma unroll
-        for (int k = 0; k < C::HOLD; k++)
-            sg_store(room + (k * SG_BLOCK + threadIdx.x) * C::VEC, sums[which][k]);
-        __syncthreads();
-#pragma unroll
-        for (int k = 0; k < C::HOLD; k++)
+        for (int k = 0; k < C::HOLD; k++) {
+            if (!C::FULL && k * columns >= s.n)
+                break; /* the same for the whole block */
+            sg_store(room + threadIdx.x * C::VEC, sums[which][k]);
+            __syncthreads();
             for (int j = threadIdx.x; j < columns && k * columns + j < s.n; j += SG_BLOCK) {
                 float sum = 0;
 #pragma unroll 8
                 for (int t = 0; t < teams; t++)
-                    sum += room[k * SG_BLOCK * C::VEC + t * columns + j];
+                    sum += room[t * columns + j];
                 row[k * columns + j] = sum;
             }
-        __syncthreads();
+            __syncthreads();
+        }
     }
 }
 
@@ -334,12 +331,12 @@ __global__ void __launch_bounds__(SG_BLOCK, (blocks_of<C, KIND>::LEAST)) layer_n
 {
     enum { REVERSE = KIND == SG_CUDA_NORM_VJP || KIND == SG_CUDA_NORM_VJP_JVP };
     __shared__ float room[SG_WARPS * SUMS_OF_SECOND];
-    alignas(32) __shared__ float columns[REVERSE ? C::HOLD * C::VEC * SG_BLOCK : C::VEC];
+    alignas(32) __shared__ float columns[REVERSE ? C::VEC * SG_BLOCK : C::VEC];
     sg_team team = sg_team_of(C::FULL ? C::TEAM : s.team);
     int teams = SG_BLOCK / team.size, own = threadIdx.x / team.size;
     for (int64_t chunk = blockIdx.x; chunk < s.chunks; chunk += gridDim.x) {
         int64_t first = chunk * s.chunk, end = s.rows - first < s.chunk ? s.rows : first + s.chunk;
-        float sums[SUMS][C::HOLD][C::VEC] = {};
+        float sums[2][C::HOLD][C::VEC] = {};
         for (int64_t base = first; base < end; base += teams) {
             row_view<C> row(s, team, base + own, base, end);
             if (C::FULL && !row.live)
@@ -353,7 +350,7 @@ __global__ void __launch_bounds__(SG_BLOCK, (blocks_of<C, KIND>::LEAST)) layer_n
             else
                 second_row(s, row, room, sums);
         }
-        if (REVERSE && (s.ggamma || s.gbeta || s.gsum))
+        if (REVERSE && (s.ggamma || s.gbeta))
             leave_sums<C>(s, team, chunk, sums, columns);
     }
 }
@@ -368,9 +365,9 @@ __global__ void __launch_bounds__(ACROSS *DOWN) add_sums(sg_cuda_norm s)
     __shared__ float room[DOWN][ACROSS + 1];
     int lane = threadIdx.x % ACROSS, down = threadIdx.x / ACROSS;
     int64_t tiles = (s.n + ACROSS - 1) / ACROSS;
-    for (int64_t tile = blockIdx.x; tile < SUMS * tiles; tile += gridDim.x) {
-        int which = (int)(tile / tiles);
-        void *out = which == TO_GAMMA ? s.ggamma : which == TO_BETA ? s.gbeta : s.gsum;
+    for (int64_t tile = blockIdx.x; tile < 2 * tiles; tile += gridDim.x) {
+        int which = tile >= tiles ? TO_BETA : TO_GAMMA;
+        void *out = which == TO_GAMMA ? s.ggamma : s.gbeta;
         if (!out)
             continue; /* the same for the whole block */
         int64_t column = (tile - which * tiles) * ACROSS + lane;
@@ -385,7 +382,7 @@ __global__ void __launch_bounds__(ACROSS *DOWN) add_sums(sg_cuda_norm s)
         if (down == 0 && column < s.n) {
             for (int k = 1; k < DOWN; k++)
                 sum += room[k][lane];
-            if (s.affine_bf16 && which != TO_X)
+            if (s.affine_bf16)
                 sg_round(sum, (sg_bf16 *)out + column);
             else
                 ((float *)out)[column] = sum;
@@ -425,8 +422,8 @@ extern "C" void sg_cuda_norm_run(const sg_cuda_norm *s, cudaStream_t stream)
         run_type<sg_bf16>(s, stream);
     else if (s->chunks > 0)
         run_type<float>(s, stream);
-    if ((s->ggamma || s->gbeta || s->gsum) && s->n > 0)
-        SG_CUDA_LAUNCH(add_sums, sg_blocks((s->gsum ? SUMS : TO_X) * ((s->n + ACROSS - 1) / ACROSS), 1), ACROSS * DOWN, stream, *s);
+    if ((s->ggamma || s->gbeta) && s->n > 0)
+        SG_CUDA_LAUNCH(add_sums, sg_blocks(2 * ((s->n + ACROSS - 1) / ACROSS), 1), ACROSS * DOWN, stream, *s);
 }
 
 /* Lanes for a row that fits into a warp's registers, else a whole block. */

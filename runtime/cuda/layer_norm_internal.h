@@ -31,8 +31,7 @@ typedef struct sg_cuda_norm {
     void *out;                  /* y, its tangent, gx or its tangent */
     float *out_mean, *out_rstd; /* of the forward kinds */
     void *ggamma, *gbeta;
-    float *gsum; /* [n]: gx, or its tangent, summed over rows */
-    float *sums; /* [3, chunks, n] if one of these three is there */
+    float *sums; /* [2, chunks, n] if one of these two is there */
 } sg_cuda_norm;
 
 #ifdef __cplusplus
