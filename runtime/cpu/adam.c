@@ -58,12 +58,16 @@ sg_cpu_step sg_cpu_adam_step(const sg_attr *attr, const sg_launch *l)
                          coefficients(attr, *(const float *)l->in[LR], *(const float *)l->in[T])};
 }
 
+sg_adam_row sg_cpu_adam_row(const sg_launch *l, int64_t at)
+{
+    return (sg_adam_row){(const float *)l->in[P] + at, (const float *)l->in[M] + at, (const float *)l->in[V] + at,
+                         (float *)l->out[0] + at,      (float *)l->out[1] + at,      (float *)l->out[2] + at};
+}
+
 void sg_cpu_adam_run(const sg_cpu_step *s, int64_t at, int64_t n, const float *gradient)
 {
-    const void *const *in = s->l->in;
-    void *const *out = s->l->out;
-    s->rows->adam(n, &s->step, (const float *)in[P] + at, gradient, (const float *)in[M] + at,
-                  (const float *)in[V] + at, (float *)out[0] + at, (float *)out[1] + at, (float *)out[2] + at);
+    sg_adam_row r = sg_cpu_adam_row(s->l, at);
+    s->rows->adam(n, &s->step, r.p, gradient, r.m, r.v, r.p_out, r.m_out, r.v_out);
 }
 
 sg_kernel sg_cpu_adam_kernel(const char *name, bool (*launch)(const sg_launch *l, sg_error *err), void *state,

@@ -32,11 +32,11 @@ static inline vec splat(float x) { return x - (vec){0}; }
 static inline void fetch_ahead(const float *p) { __builtin_prefetch((const void *)((uintptr_t)p + 1024)); }
 
 /* p <- p - (decay p + rate m / (scale sqrt(v) + eps)): the two small terms meet before either meets p. */
-static inline void adam_vec(const sg_adam_step *s, const float *p, const float *g, const float *m, const float *v,
-                            float *p_out, float *m_out, float *v_out)
+static inline void adam_vec(const sg_adam_step *s, const float *p, vec g, const float *m, const float *v, float *p_out,
+                            float *m_out, float *v_out)
 {
     vec p0 = load(p);
-    vec g0 = load(g) + s->l2 * p0;
+    vec g0 = g + s->l2 * p0;
     vec m1 = s->beta1 * load(m) + s->one_beta1 * g0;
     vec v1 = s->beta2 * load(v) + s->one_beta2 * (g0 * g0);
     store(m_out, m1);
@@ -55,10 +55,11 @@ static void adam(int64_t n, const sg_adam_step *s, const float *p, const float *
         fetch_ahead(m + i);
         fetch_ahead(v + i);
         for (int k = 0; k < LINE; k += WIDTH)
-            adam_vec(&step, p + i + k, g + i + k, m + i + k, v + i + k, p_out + i + k, m_out + i + k, v_out + i + k);
+            adam_vec(&step, p + i + k, load(g + i + k), m + i + k, v + i + k, p_out + i + k, m_out + i + k,
+                     v_out + i + k);
     }
     for (; i + WIDTH <= n; i += WIDTH)
-        adam_vec(&step, p + i, g + i, m + i, v + i, p_out + i, m_out + i, v_out + i);
+        adam_vec(&step, p + i, load(g + i), m + i, v + i, p_out + i, m_out + i, v_out + i);
     if (i == n)
         return;
     size_t rest = (size_t)(n - i) * sizeof(float);
@@ -67,7 +68,7 @@ static void adam(int64_t n, const sg_adam_step *s, const float *p, const float *
     memcpy(tail[1], g + i, rest);
     memcpy(tail[2], m + i, rest);
     memcpy(tail[3], v + i, rest);
-    adam_vec(&step, tail[0], tail[1], tail[2], tail[3], tail[0], tail[2], tail[3]);
+    adam_vec(&step, tail[0], load(tail[1]), tail[2], tail[3], tail[0], tail[2], tail[3]);
     memcpy(p_out + i, tail[0], rest);
     memcpy(m_out + i, tail[2], rest);
     memcpy(v_out + i, tail[3], rest);
@@ -149,6 +150,63 @@ static void gather_sum(int64_t n, int64_t begin, int64_t end, const float *value
         for (int64_t j = begin; j < end; j++)
             acc += value[order ? order[j] : j] * w[index[j] * stride + i];
         out[i] = acc;
+    }
+}
+
+/* Whole lines of a step whose gradient is a sum of so many scaled rows; returns how far it got. */
+static inline __attribute__((always_inline)) int64_t gather_adam_lines(const int terms, int64_t n,
+                                                                       const sg_adam_step *s, const float *const *row,
+                                                                       const float *factor, const sg_adam_row *r)
+{
+    const sg_adam_step step = *s;
+    const float *p = r->p, *m = r->m, *v = r->v;
+    int64_t i = 0;
+    for (; i + LINE <= n; i += LINE) {
+        fetch_ahead(p + i);
+        fetch_ahead(m + i);
+        fetch_ahead(v + i);
+        for (int k = 0; k < LINE; k += WIDTH) {
+            vec g = {0};
+            for (int t = 0; t < terms; t++)
+                g += splat(factor[t]) * load(row[t] + i + k);
+            adam_vec(&step, p + i + k, g, m + i + k, v + i + k, r->p_out + i + k, r->m_out + i + k, r->v_out + i + k);
+        }
+    }
+    return i;
+}
+
+/* Columns whose gradient is made apart where rows are many, or end within a line. */
+#define GATHER_PIECE 512
+
+static void gather_adam(int64_t n, const sg_adam_step *s, int64_t begin, int64_t end, const float *value,
+                        const int32_t *order, const int32_t *index, const float *w, int64_t stride,
+                        const sg_adam_row *r)
+{
+    const float *row[3];
+    float factor[3], gradient[GATHER_PIECE];
+    int64_t terms = end - begin, i = 0;
+    for (int64_t t = 0; t < terms && terms <= 3; t++) {
+        row[t] = w + index[begin + t] * stride;
+        factor[t] = value[order ? order[begin + t] : begin + t];
+    }
+    switch (terms) {
+    case 0:
+        i = gather_adam_lines(0, n, s, row, factor, r);
+        break;
+    case 1:
+        i = gather_adam_lines(1, n, s, row, factor, r);
+        break;
+    case 2:
+        i = gather_adam_lines(2, n, s, row, factor, r);
+        break;
+    case 3:
+        i = gather_adam_lines(3, n, s, row, factor, r);
+        break;
+    }
+    for (; i < n; i += GATHER_PIECE) {
+        int64_t piece = n - i < GATHER_PIECE ? n - i : GATHER_PIECE;
+        gather_sum(piece, begin, end, value, order, index, w + i, stride, gradient);
+        adam(piece, s, r->p + i, gradient, r->m + i, r->v + i, r->p_out + i, r->m_out + i, r->v_out + i);
     }
 }
 
@@ -361,4 +419,5 @@ static void keep_larger(int64_t n, const float *x, int32_t first, float *best, i
     }
 }
 
-const sg_row_kernels TABLE = {adam, gather_sum, dot, sum, maximum, exp_sum, scale, keep_larger, sum_columns};
+const sg_row_kernels TABLE = {adam,    gather_sum, gather_adam, dot,         sum,
+                              maximum, exp_sum,    scale,       keep_larger, sum_columns};

@@ -17,6 +17,12 @@ typedef struct sg_adam_step {
     float l2;    /* weight decay if not decoupled, else 0 */
 } sg_adam_step;
 
+/* A row of parameters and their moments, and where they go: outputs may be the inputs. */
+typedef struct sg_adam_row {
+    const float *p, *m, *v;
+    float *p_out, *m_out, *v_out;
+} sg_adam_row;
+
 typedef struct sg_row_kernels {
     /* The update of n parameters; outputs may be the inputs. */
     void (*adam)(int64_t n, const sg_adam_step *s, const float *p, const float *g, const float *m, const float *v,
@@ -24,6 +30,10 @@ typedef struct sg_row_kernels {
     /* out[0..n) = sum over j in [begin, end) of value[order ? order[j] : j] * w[index[j] * stride .. + n). */
     void (*gather_sum)(int64_t n, int64_t begin, int64_t end, const float *value, const int32_t *order,
                        const int32_t *index, const float *w, int64_t stride, float *out);
+    /* The update of n parameters whose gradient is such a sum, most often of few rows: the bits of the two one after the other. */
+    void (*gather_adam)(int64_t n, const sg_adam_step *s, int64_t begin, int64_t end, const float *value,
+                        const int32_t *order, const int32_t *index, const float *w, int64_t stride,
+                        const sg_adam_row *row);
     float (*dot)(int64_t n, const float *a, const float *b);
     float (*sum)(int64_t n, const float *x);
     float (*max)(int64_t n, const float *x); /* NaN if any is, -inf if n is 0 */

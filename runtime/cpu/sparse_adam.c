@@ -1,6 +1,5 @@
-/* sparse_adam.c - the op sparse_adam (runtime/sparse_adam.c): a row of gradient is made in the first-level cache and used at once;
- * while it is made, what the step has asked for of the next row is on its way. The arithmetic of each element is that of the kernels
- * of csr_t_matmul and adam, so the bits are theirs. */
+/* sparse_adam.c - the op sparse_adam (runtime/sparse_adam.c): the gradient is made in registers, a vector at a time, and used at once.
+ * The arithmetic of each element is that of the kernels of csr_t_matmul and adam, so the bits are theirs. */
 #include <string.h>
 
 #include "runtime/cpu/cpu_kernels.h"
@@ -12,7 +11,6 @@ enum { T_ROWS = SG_SPARSE_ADAM_T_ROWS, T_ORDER = SG_SPARSE_ADAM_T_ORDER, T_INDPT
 typedef struct state {
     int64_t rows, width, capacity, batch;
     sg_attr attr[SG_JOINED_ADAM_ATTRS];
-    size_t scratch; /* bytes of one thread */
 } state;
 
 typedef struct job {
@@ -22,16 +20,16 @@ typedef struct job {
 
 static void update_rows(void *arg, int64_t begin, int64_t end, int32_t thread)
 {
+    (void)thread;
     const job *j = arg;
     const state *s = j->s;
     const sg_launch *l = j->step.l;
     const int32_t *pointers = l->in[T_INDPTR];
-    float *gradient = (float *)((char *)l->workspace + (size_t)thread * s->scratch);
     unsigned mode = sg_cpu_flush_subnormals();
     for (int64_t row = begin; row < end; row++) {
-        j->step.rows->gather_sum(s->width, pointers[row], pointers[row + 1], l->in[VALUES], l->in[T_ORDER],
-                                 l->in[T_ROWS], l->in[DENSE], s->width, gradient);
-        sg_cpu_adam_run(&j->step, row * s->width, s->width, gradient);
+        sg_adam_row r = sg_cpu_adam_row(l, row * s->width);
+        j->step.rows->gather_adam(s->width, &j->step.step, pointers[row], pointers[row + 1], l->in[VALUES],
+                                  l->in[T_ORDER], l->in[T_ROWS], l->in[DENSE], s->width, &r);
     }
     sg_cpu_restore_subnormals(mode);
 }
@@ -59,8 +57,7 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     s->capacity = spec->in_shape[VALUES].dim[0];
     s->batch = spec->in_shape[DENSE].dim[0];
     memcpy(s->attr, spec->attr, sizeof s->attr);
-    s->scratch = sg_cpu_apart((size_t)s->width * sizeof(float));
-    *out = sg_cpu_adam_kernel("sparse adam", launch, s, s->scratch * (size_t)spec->threads);
+    *out = sg_cpu_adam_kernel("sparse adam", launch, s, 0);
     return SG_OK;
 }
 

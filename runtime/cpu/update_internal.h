@@ -13,7 +13,9 @@ typedef struct sg_cpu_step {
     sg_adam_step step;
 } sg_cpu_step;
 sg_cpu_step sg_cpu_adam_step(const sg_attr *attr, const sg_launch *l);
-/* Of n parameters from element `at` on, given their gradient. */
+/* Its parameters from element `at` on, and their moments. */
+sg_adam_row sg_cpu_adam_row(const sg_launch *l, int64_t at);
+/* The step of n parameters from element `at` on, given their gradient. */
 void sg_cpu_adam_run(const sg_cpu_step *s, int64_t at, int64_t n, const float *gradient);
 /* A kernel that updates in place where the plan allows; `state` comes from sg_alloc and goes with it. */
 sg_kernel sg_cpu_adam_kernel(const char *name, bool (*launch)(const sg_launch *l, sg_error *err), void *state,
