@@ -11,8 +11,8 @@
 #undef SG_OP
 
 /* Threads of a block; blocks and busy threads a multiprocessor. A thread with a wide pack is worth its start, and one pack for
- * each thread is as fast as memory; others take one after the other. */
-enum { BLOCK = SG_CUDA_CHAIN_BLOCK, WAVES = 16, BUSY = 512, PACK_ONCE = 4, MOST_PARAMETERS = 512 };
+ * each thread is as fast as memory; others take one after the other. The start of a draw takes about as long as a pack of it. */
+enum { BLOCK = SG_CUDA_CHAIN_BLOCK, WAVES = 16, WAVES_DRAWN = 8, BUSY = 512, PACK_ONCE = 4, MOST_PARAMETERS = 512 };
 
 typedef struct chain {
     sg_cuda_chain text;
@@ -71,7 +71,7 @@ static sg_status build(chain *c, sg_device *device, const sg_kernel_spec *spec, 
     SG_TRY(sg_cuda_chain_write(&c->text, spec, device->processors * busy_threads(), err));
     int64_t blocks = (threads_of(&c->text) + BLOCK - 1) / BLOCK;
     bool each_once = c->text.pack >= PACK_ONCE && !c->text.draws;
-    int64_t most = each_once ? INT32_MAX : (int64_t)device->processors * WAVES;
+    int64_t most = each_once ? INT32_MAX : (int64_t)device->processors * (c->text.draws ? WAVES_DRAWN : WAVES);
     c->blocks = (unsigned)(blocks < most ? blocks : most);
     c->n_out = spec->n_out;
     if (spec->node->op == &sg_op_fused)

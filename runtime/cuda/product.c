@@ -14,7 +14,7 @@
 
 extern const sg_op sg_op_matmul;
 
-enum { MOST_PARAMETERS = 512, CLUSTER_MOST = 8, GRID_MOST = 65535, REPLICAS_MOST = 1024 };
+enum { MOST_PARAMETERS = 512, CLUSTER_MOST = 8, CLUSTER_HOPPER = 16, GRID_MOST = 65535, REPLICAS_MOST = 1024 };
 
 /* How terms are added up: by ordinary multiplications (product_fma.cuh), or on the tensor cores (product_mma.cuh, and for Hopper
  * product_wgmma.cuh; product_tf32.cuh where rounding is allowed). */
@@ -63,7 +63,7 @@ static const tile tiles[] = {
     [TF32_TALL] = {TF32, 64, 64, 32, 0, 0, 2, 2, 2, 3, 0},
 };
 
-enum { FEW_ROWS = 48, SHORT_SUM = 64, HOPPER = 90 };
+enum { FEW_ROWS = 48, SHORT_SUM = 64, LONG_SUM = 3072, HOPPER = 90 };
 /* Multiplications. */
 static const double most_narrow = 1 << 27, most_alone = 1 << 22, most_with_steps = 1 << 25;
 static const double least_tensor = 1 << 23, least_tensor_alone = 1 << 24, most_tensor = 1 << 30;
@@ -147,10 +147,11 @@ static const tile *choose(const sg_matmul_problem *p, const sg_device *device, i
         blocks = (int64_t)device->processors * 2;
     if (which == TENSOR_GROUP || which == TF32_TALL)
         blocks = (int64_t)device->processors * 3;
+    int32_t most =
+        which == TENSOR_NARROW && device->capability == HOPPER && p->k >= LONG_SUM ? CLUSTER_HOPPER : CLUSTER_MOST;
     *split = 1;
     if (device->capability >= HOPPER)
-        while (*split < CLUSTER_MOST && 2 * *split * count_of(p, which) <= blocks &&
-               p->k / (2 * *split) >= least[which])
+        while (*split < most && 2 * *split * count_of(p, which) <= blocks && p->k / (2 * *split) >= least[which])
             *split *= 2;
     return &tiles[which];
 }
@@ -294,6 +295,10 @@ static sg_status compile(product *p, sg_device *device, const sg_matmul_problem 
     SG_TRY(sg_cuda_check(
         cudaFuncSetAttribute((const void *)p->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)p->shared),
         "shared memory of a product", err));
+    if (p->split > CLUSTER_MOST)
+        SG_TRY(sg_cuda_check(
+            cudaFuncSetAttribute((const void *)p->kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
+            "blocks of a product", err));
     if (t->terms == FMA)
         return SG_OK;
     return sg_cuda_check(cudaFuncSetAttribute((const void *)p->kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
