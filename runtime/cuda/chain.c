@@ -56,11 +56,13 @@ static int64_t busy_threads(void)
     return wish ? strtol(wish, NULL, 10) : BUSY;
 }
 
-/* In columns, a block takes as many of them as a warp has threads. */
+/* In columns, a block takes as many of them as a warp has threads, unless a thread takes each. */
 static int64_t threads_of(const sg_cuda_chain *c)
 {
     if (c->sum.length == 0)
         return (c->count + c->pack - 1) / c->pack;
+    if (c->sum.inner > 1 && c->lanes == 1)
+        return c->sum.outer * c->sum.inner;
     if (c->sum.inner > 1)
         return c->sum.outer * ((c->sum.inner + c->lanes - 1) / c->lanes) * BLOCK;
     return c->sum.outer * c->lanes;

@@ -15,7 +15,7 @@
 enum { NONE = -1, MOST_POINTERS = 400 };
 
 /* A row of more elements is added up by a whole block. */
-enum { WARP = 32, WARP_ROW = 1024 };
+enum { WARP = 32, WARP_ROW = 1024, MANY_COLUMNS = 1 << 16 };
 
 /* ---- values */
 
@@ -280,16 +280,15 @@ static int32_t write_unit(writer *w, const unit *u)
 /* Threads add up as they go; the end of the row, or of the columns, joins what they have. */
 static void leave_sum(writer *w, int32_t of, int32_t output)
 {
-    int j = (int)output;
+    int j = (int)output, lanes = (int)w->chain->lanes;
     bool columns = w->chain->sum.inner > 1;
     load(w, of);
     sg_cuda_put(&w->setup, "    float s%d = 0;\n", j);
     sg_cuda_put(&w->steps, "            s%d += v%d;\n", j, (int)of);
-    sg_cuda_put(&w->ends,
-                "        s%d = sg_join_%s<%d>(s%d);\n        if (leads)\n            out%d[place] = s%d;\n"
-                "        s%d = 0;\n",
-                j, columns ? "groups" : "lanes", columns ? SG_CUDA_CHAIN_BLOCK / WARP : (int)w->chain->lanes, j, j, j,
-                j);
+    if (lanes > 1)
+        sg_cuda_put(&w->ends, "        s%d = sg_join_%s<%d>(s%d);\n", j, columns ? "groups" : "lanes",
+                    columns ? SG_CUDA_CHAIN_BLOCK / WARP : lanes, j);
+    sg_cuda_put(&w->ends, "        if (leads)\n            out%d[place] = s%d;\n        s%d = 0;\n", j, j, j);
 }
 
 static void put_store(writer *w, int32_t output)
@@ -617,6 +616,15 @@ static void write_all(writer *w)
     find_aliases(w);
 }
 
+/* A thread a column where there are many, whatever the device; 0 threads are no device (see chain.c). */
+static int32_t lanes_of(const writer *w)
+{
+    const sg_sum_form *f = &w->chain->sum;
+    if (f->inner > 1)
+        return f->outer * f->inner >= MANY_COLUMNS || w->threads == 0 ? 1 : WARP;
+    return f->length <= WARP_ROW ? WARP : SG_CUDA_CHAIN_BLOCK;
+}
+
 /* The iteration space is the shape of what is summed, or else of every output. */
 static void find_space(writer *w)
 {
@@ -629,7 +637,7 @@ static void find_space(writer *w)
             continue;
         w->space = *sg_shape_of(sg_value_at(body, node->in[0]));
         sg_fuse_sum_form(node, &w->space, &spec->out_shape[j], &w->chain->sum);
-        w->chain->lanes = w->chain->sum.inner > 1 || w->chain->sum.length <= WARP_ROW ? WARP : SG_CUDA_CHAIN_BLOCK;
+        w->chain->lanes = lanes_of(w);
     }
     w->chain->count = sg_shape_count(&w->space);
 }

@@ -40,7 +40,25 @@ static void put_columns(const sg_cuda_chain *c, const char *ends, sg_cuda_text *
                 length, inner, ends);
 }
 
+/* A thread takes a column. */
+static void put_single_columns(const sg_cuda_chain *c, const char *ends, sg_cuda_text *all)
+{
+    long long inner = c->sum.inner, length = c->sum.length;
+    sg_cuda_put(all, "    const bool leads = true;\n");
+    sg_cuda_put(
+        all,
+        "    for (index place = blockIdx.x * (index)%d + threadIdx.x; place < (index)%lldull; place += gridDim.x "
+        "* (index)%d) {\n",
+        SG_CUDA_CHAIN_BLOCK, (long long)c->sum.outer * inner, SG_CUDA_CHAIN_BLOCK);
+    sg_cuda_put(all, "#pragma unroll 8\n        for (index p = 0; p < (index)%lldull; p++)\n", length);
+    sg_cuda_put(
+        all,
+        "            part(sg_width<1>(), (place / (index)%lldull * (index)%lldull + p) * (index)%lldull + place %% "
+        "(index)%lldull);\n%s    }\n",
+        inner, length, inner, inner, ends);
+}
+
 void sg_cuda_put_sums(const sg_cuda_chain *c, const char *ends, sg_cuda_text *all)
 {
-    (c->sum.inner > 1 ? put_columns : put_rows)(c, ends, all);
+    (c->sum.inner == 1 ? put_rows : c->lanes == 1 ? put_single_columns : put_columns)(c, ends, all);
 }

@@ -272,13 +272,14 @@ static size_t operand_floats(terms terms, int32_t rows, int32_t columns, bool al
     return (size_t)(rows / 8) * (size_t)(columns / 8) * (size_t)across * 3 / 4;
 }
 
+enum { RESTS = 4 }; /* floats at the end of a stage in parts */
 static size_t shared_bytes(const sg_matmul_problem *p, const tile *t, int32_t split)
 {
     size_t a =
         p->a_transposed ? operand_floats(t->terms, t->bk, t->bm, false) : operand_floats(t->terms, t->bm, t->bk, true);
     size_t b =
         p->b_transposed ? operand_floats(t->terms, t->bn, t->bk, true) : operand_floats(t->terms, t->bk, t->bn, false);
-    size_t stages = (a + b) * (size_t)stages_of(p, t, split);
+    size_t stages = (a + b + (is_split(t->terms) ? RESTS : 0)) * (size_t)stages_of(p, t, split);
     size_t sums = (size_t)(t->bm * (t->terms == FMA ? t->bn : t->bn + 8) * t->kg);
     size_t share = split > 1 ? (size_t)split * (size_t)((t->bm * t->bn + split - 1) / split) : 0;
     return ((stages > sums ? stages : sums) + share) * sizeof(float);

@@ -4,7 +4,7 @@ constexpr int ROWS_W = BM / WY, COLUMNS_W = BN / WX, FM = ROWS_W / 16, FN = COLU
 static_assert(BM % (16 * WY) == 0 && BN % (16 * WX) == 0 && BK % 16 == 0 && STEPS % KG == 0, "a tile that does not add up");
 // The operands stay as they are stored; rows of bfloat16 are padded by 16 bytes, so that 8 rows of 16 bytes touch all banks.
 constexpr int PITCH_A = (TA ? BM : BK) + 8, PITCH_B = (TB ? BK : BN) + 8;
-constexpr int SIZE_A = (TA ? BK : BM) * PITCH_A, SIZE_B = (TB ? BN : BK) * PITCH_B, STAGE = 3 * (SIZE_A + SIZE_B) / 2;
+constexpr int SIZE_A = (TA ? BK : BM) * PITCH_A, SIZE_B = (TB ? BN : BK) * PITCH_B, RESTS = 4, STAGE = 3 * (SIZE_A + SIZE_B) / 2 + RESTS;
 constexpr int PITCH_C = BN + 8;
 
 template <int SIZE, int PITCH> struct place {
@@ -66,6 +66,8 @@ __device__ __forceinline__ void add_parts(float (&t)[FN][4], const unsigned (&x)
         multiply_add(t[j], x, y[j / 2][j % 2 * 2], y[j / 2][j % 2 * 2 + 1]);
 }
 
+// Where A or B has no rests, its first parts are all.
+template <bool A, bool B>
 __device__ __forceinline__ void add_stage(float (&sum)[FM][FN][4], int at, int group, int row, int column, int lane)
 {
     const unsigned short *a = (const unsigned short *)(product_memory + at * STAGE), *b = a + 3 * SIZE_A;
@@ -74,7 +76,7 @@ __device__ __forceinline__ void add_stage(float (&sum)[FM][FN][4], int at, int g
         int k = (q + group) * 16;
         unsigned y[3][FN / 2][4];
 #pragma unroll
-        for (int p = 0; p < 3; p++)
+        for (int p = 0; p < (B ? 3 : 1); p++)
 #pragma unroll
             for (int j = 0; j < FN / 2; j++)
                 read_b(y[p][j], b + p * SIZE_B, column + j * 16, k, lane);
@@ -83,13 +85,18 @@ __device__ __forceinline__ void add_stage(float (&sum)[FM][FN][4], int at, int g
             unsigned x[3][4];
             float t[FN][4] = {};
 #pragma unroll
-            for (int p = 0; p < 3; p++)
+            for (int p = 0; p < (A ? 3 : 1); p++)
                 read_a(x[p], a + p * SIZE_A, row + i * 16, k, lane);
-            add_parts(t, x[2], y[0]);
-            add_parts(t, x[0], y[2]);
-            add_parts(t, x[1], y[1]);
-            add_parts(t, x[1], y[0]);
-            add_parts(t, x[0], y[1]);
+            if constexpr (A)
+                add_parts(t, x[2], y[0]);
+            if constexpr (B)
+                add_parts(t, x[0], y[2]);
+            if constexpr (A && B)
+                add_parts(t, x[1], y[1]);
+            if constexpr (A)
+                add_parts(t, x[1], y[0]);
+            if constexpr (B)
+                add_parts(t, x[0], y[1]);
             add_parts(t, x[0], y[0]);
 #pragma unroll
             for (int j = 0; j < FN; j++)
@@ -128,14 +135,20 @@ __device__ __forceinline__ void product_sums(const float *a, const float *b, int
         b += TB ? BK : BK * N;
     };
     load(end - first);
-    store_stage(pa, pb, 0);
+    clear_rests();
+    store_stage(pa, pb, 0, end - first);
     load(end - first - BK);
 #pragma unroll 1
     for (int left = end - first, at = 0; left > 0; left -= BK, at ^= 1) {
         __syncthreads();
-        add_stage(sum, at, group, row_w, column_w, lane);
+        if (!has_rests(at, 0, left))
+            add_stage<false, true>(sum, at, group, row_w, column_w, lane);
+        else if (!has_rests(at, 1, left))
+            add_stage<true, false>(sum, at, group, row_w, column_w, lane);
+        else
+            add_stage<true, true>(sum, at, group, row_w, column_w, lane);
         if (left > BK) {
-            store_stage(pa, pb, at ^ 1);
+            store_stage(pa, pb, at ^ 1, left - BK);
             load(left - 2 * BK);
         }
     }

@@ -1,5 +1,5 @@
 // product_split.cuh - numbers of float32 as three of bfloat16, on their way from global to shared memory, for the tensor cores.
-// The text before it says where they go: STAGE, the floats of all parts of both operands' tiles, and place_a and place_b with
+// The text before it says where they go: STAGE, the floats of all parts of both operands' tiles and RESTS more, and place_a and place_b with
 // PLANE, the bytes of one part, and `at`, the byte of (row + down, column); `down` is a multiple of 8, or `row` less than
 // its last factor of 2.
 //
@@ -14,6 +14,9 @@
 // sign, and mostly much less. The others are exact in the tensor cores, which add them up in float32 but cut off instead of
 // rounding. Each 16 terms are added up there from zero, small ones first, and go to the sum by an ordinary addition: so the
 // error made by cutting off, which always has one sign, does not grow with K.
+//
+// Numbers that bfloat16 holds (labels, counts, rows with one 1) have no rest. Where that is so of all numbers of an operand in a stage,
+// products with its other parts are left out, which are zeros.
 //
 // Where x is infinite or not a number, x - h is not a number; so is then every sum that x is in. product.cuh computes what is
 // not finite again, term by term.
@@ -71,8 +74,10 @@ template <int R, int C, int V, class PLACE> struct passing {
         }
     }
 
-    __device__ __forceinline__ void store(char *tile) const
+    // The result is not 0 if a number has more than one part.
+    __device__ __forceinline__ unsigned store(char *tile) const
     {
+        unsigned rests = 0;
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
             unsigned part[3][W / 2];
@@ -80,7 +85,10 @@ template <int R, int C, int V, class PLACE> struct passing {
                 break;
 #pragma unroll
             for (int q = 0; q < W / 2; q++)
+            {
                 split_pair(x[i][2 * q], x[i][2 * q + 1], part[0][q], part[1][q], part[2][q]);
+                rests |= part[1][q];
+            }
 #pragma unroll
             for (int p = 0; p < 3; p++) {
                 char *at = tile + p * PLACE::PLANE + PLACE::at(row(), i * DOWN, column());
@@ -90,6 +98,7 @@ template <int R, int C, int V, class PLACE> struct passing {
                     *(unsigned *)at = part[p][0];
             }
         }
+        return rests;
     }
 };
 
@@ -110,9 +119,27 @@ __device__ __forceinline__ void load_stage(passing_a &pa, passing_b &pb, const f
         pb.load<N>(b, terms, columns);
 }
 
-__device__ __forceinline__ void store_stage(const passing_a &pa, const passing_b &pb, int at)
+// At the end of a stage: by operand, `left` of the last stage here in which it had rests.
+__device__ __forceinline__ int *rests_of(int at) { return (int *)(product_memory + (at + 1) * STAGE - RESTS); }
+__device__ __forceinline__ void clear_rests()
+{
+    for (int at = 0; at < STAGES && threadIdx.x < 2; at++)
+        rests_of(at)[threadIdx.x] = 0;
+    __syncthreads();
+}
+__device__ __forceinline__ bool has_rests(int at, int operand, int left)
+{
+    return __any_sync(0xffffffffu, rests_of(at)[operand] == left);
+}
+
+// The stage with `left` terms to go, its own among them: no two have the same.
+__device__ __forceinline__ void store_stage(const passing_a &pa, const passing_b &pb, int at, int left)
 {
     char *to = (char *)(product_memory + at * STAGE);
-    pa.store(to);
-    pb.store(to + 3 * place_a::PLANE);
+    unsigned a = pa.store(to), b = pb.store(to + 3 * place_a::PLANE);
+    bool any_a = __any_sync(0xffffffffu, a != 0), any_b = __any_sync(0xffffffffu, b != 0);
+    if (any_a && threadIdx.x % 32 == 0)
+        atomicExch(rests_of(at), left);
+    if (any_b && threadIdx.x % 32 == 0)
+        atomicExch(rests_of(at) + 1, left);
 }

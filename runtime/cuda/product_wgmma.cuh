@@ -16,7 +16,7 @@ template <int R, int C> struct cores {
 };
 typedef cores<TA ? BK : BM, TA ? BM : BK> place_a;
 typedef cores<TB ? BN : BK, TB ? BK : BN> place_b;
-constexpr int STAGE = 3 * (place_a::PLANE + place_b::PLANE) / 4;
+constexpr int RESTS = 4, STAGE = 3 * (place_a::PLANE + place_b::PLANE) / 4 + RESTS;
 
 #include "product_split.h"
 
@@ -53,8 +53,8 @@ __device__ __forceinline__ void multiply_more(float (&t)[32], unsigned long long
     MULTIPLY("1", ADDED_TO);
 }
 
-// Each 16 terms have sums of their own, which begin at zero.
-__device__ __forceinline__ void start_stage(float (&t)[STEPS][32], int at, int row)
+// Each 16 terms have sums of their own, which begin at zero. Where the left or the right operand has no rests, its first parts are all.
+template <bool LEFT, bool RIGHT> __device__ __forceinline__ void start_stage(float (&t)[STEPS][32], int at, int row)
 {
     typedef place_a A;
     typedef place_b B;
@@ -70,11 +70,18 @@ __device__ __forceinline__ void start_stage(float (&t)[STEPS][32], int at, int r
             b[p] = TB ? describe(y + q * 2 * B::ACROSS, B::ACROSS, B::DOWN)
                       : describe(y + q * 2 * B::DOWN, B::DOWN, B::ACROSS);
         }
-        multiply_first(t[q], a[2], b[0]);
-        multiply_more(t[q], a[0], b[2]);
-        multiply_more(t[q], a[1], b[1]);
-        multiply_more(t[q], a[1], b[0]);
-        multiply_more(t[q], a[0], b[1]);
+        if constexpr (LEFT)
+            multiply_first(t[q], a[2], b[0]);
+        else
+            multiply_first(t[q], a[0], b[2]);
+        if constexpr (LEFT && RIGHT) {
+            multiply_more(t[q], a[0], b[2]);
+            multiply_more(t[q], a[1], b[1]);
+        }
+        if constexpr (LEFT)
+            multiply_more(t[q], a[1], b[0]);
+        if constexpr (RIGHT)
+            multiply_more(t[q], a[0], b[1]);
         multiply_more(t[q], a[0], b[0]);
     }
 }
@@ -94,7 +101,8 @@ __device__ __forceinline__ void product_sums(const float *a, const float *b, int
         b += TB ? BK : BK * N;
     };
     load(end - first);
-    store_stage(pa, pb, 0);
+    clear_rests();
+    store_stage(pa, pb, 0, end - first);
     stores_visible();
     load(end - first - BK);
 #pragma unroll 1
@@ -102,10 +110,15 @@ __device__ __forceinline__ void product_sums(const float *a, const float *b, int
         float t[STEPS][32];
         __syncthreads();
         group_fence();
-        start_stage(t, at, warp / 4 * 64);
+        if (!has_rests(at, 0, left))
+            start_stage<false, true>(t, at, warp / 4 * 64);
+        else if (!has_rests(at, 1, left))
+            start_stage<true, false>(t, at, warp / 4 * 64);
+        else
+            start_stage<true, true>(t, at, warp / 4 * 64);
         group_commit();
         if (left > BK) {
-            store_stage(pa, pb, at ^ 1);
+            store_stage(pa, pb, at ^ 1, left - BK);
             stores_visible();
             load(left - 2 * BK);
         }

@@ -271,6 +271,28 @@ static void badly_scaled(void **state)
     }
 }
 
+/* Factors of which bfloat16 holds every number: `plain` bit 0 the left one, bit 1 the right one, bit 2 all but one number of the
+ * left one. */
+static void plain_numbers(void **state)
+{
+    static double a[ROWS * TERMS], b[TERMS * COLUMNS], expected[ROWS * COLUMNS], got[ROWS * COLUMNS];
+    for (form f = NN; f < N_FORMS; f++)
+        for (int plain = 1; plain < 6; plain++) {
+            fill_ordinary(a, b);
+            for (int32_t i = 0; plain & 5 && i < ROWS * TERMS; i++)
+                a[i] = a[i] > 0;
+            for (int32_t i = 0; plain & 2 && i < TERMS * COLUMNS; i++)
+                b[i] = floor(8 * b[i]);
+            if (plain & 4)
+                a[at_a(f, 77, 210)] = 1.0 / 3;
+            multiply(*state, f, a, b, expected, got);
+            for (int32_t i = 0; i < ROWS * COLUMNS; i++)
+                if (!(fabs(got[i] - expected[i]) <= (plain == 3 ? 0 : 8e-5)))
+                    fail_msg("form %d, plain %d: element %d is %.9g, not %.9g", (int)f, plain, (int)i, got[i],
+                             expected[i]);
+        }
+}
+
 /* ---- an update on the elements of the product that is its gradient */
 
 enum { LAYER_ROWS = 301, LAYER_COLUMNS = 503, BATCH = 61, LAYER = LAYER_ROWS * LAYER_COLUMNS };
@@ -381,6 +403,7 @@ int main(void)
                                        cmocka_unit_test(every_form_tf32),
                                        cmocka_unit_test_prestate(not_finite, session),
                                        cmocka_unit_test_prestate(badly_scaled, session),
+                                       cmocka_unit_test_prestate(plain_numbers, session),
                                        cmocka_unit_test(updates)};
     int failed = cmocka_run_group_tests_name("cuda products", tests, NULL, NULL);
     sg_session_free(session);
