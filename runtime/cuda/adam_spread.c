@@ -61,11 +61,12 @@ static int32_t input_of(const sg_graph *body, int32_t value, sg_value *outer)
     return -1;
 }
 
-static bool is_constant(const sg_graph *body, const sg_node *loop, int32_t value)
+/* The same in all iterations: a number, or what the loop takes in and never changes. */
+static bool is_constant(sg_graph *body, const sg_node *loop, int32_t value)
 {
     sg_value outer;
     int32_t k = input_of(body, value, &outer);
-    return k >= 0 && sg_repeat_input_output(loop, k) < 0;
+    return k < 0 ? sg_node_of(sg_value_at(body, value))->op == &sg_op_constant : sg_repeat_input_output(loop, k) < 0;
 }
 
 /* Does the iteration make `next` of the body input `value`? */

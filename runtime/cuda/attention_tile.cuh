@@ -319,6 +319,7 @@ __device__ static inline void sg_sweep(int from, int to, const Fetch &fetch, con
         sg_copy_commit();
         work(tile, (tile - from) % 2);
     }
+    sg_copy_wait(); /* without a tile, for what was fetched before: nothing is on its way into memory that others use next */
 }
 
 template <class Fetch, class Work>

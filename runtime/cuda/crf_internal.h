@@ -9,7 +9,8 @@
 
 #include "runtime/cuda/fault_internal.h"
 
-enum { SG_CUDA_CRF_MOST_TAGS = 128 /* their transitions and tangents of them lie in shared memory */ };
+/* Their transitions and tangents of them lie in shared memory, of which a block of some devices has 99 KiB. */
+enum { SG_CUDA_CRF_MOST_TAGS = 108 };
 
 /* Names as in the operator; a leading t is a tangent, a leading d a cotangent or its tangent. What a node does not have is NULL. */
 typedef struct sg_cuda_crf {
