@@ -211,7 +211,7 @@ static sg_status convert_to(const sg_cli *cli, source *s, sg_error *err)
     else if (cli->json)
         return sg_fail(err, SG_E_CONFIG, "-o - and --json both want standard output");
     SG_TRY(open_source(cli, s, err));
-    return sg_dataset_write(s->data, sg_cli_output(cli) ? path : "/dev/stdout", format, err);
+    return sg_dataset_write(s->data, sg_cli_output(cli), format, err);
 }
 
 static int report_written(const sg_cli *cli, const source *s)
@@ -247,9 +247,10 @@ static sg_status split_to(const sg_cli *cli, source *s, sg_error *err)
         SG_TRY(sg_split_stratified(&s->split, s->data, v->data.fractions.at, (uint64_t)v->data.split_seed, err));
         s->divided = true;
     }
-    if (!path)
-        return cli->json ? SG_OK : sg_split_write(&s->split, s->data, "/dev/stdout", err);
-    SG_TRY(refuse_existing(cli, path, err));
+    if (!path && cli->json)
+        return SG_OK;
+    if (path)
+        SG_TRY(refuse_existing(cli, path, err));
     return sg_split_write(&s->split, s->data, path, err);
 }
 

@@ -2,7 +2,9 @@
 #include "models/data_internal.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include <zlib.h>
 
 typedef struct writer {
@@ -169,14 +171,28 @@ static sg_status check(const sg_dataset *d, sg_data_format format, sg_error *err
     return SG_OK;
 }
 
+/* Standard output is the process's own, not a file opened anew by a name such as /dev/stdout: that would write from the start of what
+ * others append to, and cannot open a socket. */
+static gzFile open_output(const char *path)
+{
+    if (path) {
+        size_t n = strlen(path);
+        return gzopen(path, n > 3 && strcmp(path + n - 3, ".gz") == 0 ? "wb9" : "wbT");
+    }
+    int fd = fflush(stdout) == 0 ? dup(STDOUT_FILENO) : -1;
+    gzFile file = fd >= 0 ? gzdopen(fd, "wbT") : NULL;
+    if (fd >= 0 && !file)
+        close(fd);
+    return file;
+}
+
 sg_status sg_dataset_write(const sg_dataset *d, const char *path, sg_data_format format, sg_error *err)
 {
     SG_TRY(check(d, format, err));
-    size_t n = strlen(path);
-    bool compressed = n > 3 && strcmp(path + n - 3, ".gz") == 0;
-    writer w = {d, gzopen(path, compressed ? "wb9" : "wbT")};
+    const char *name = path ? path : "standard output";
+    writer w = {d, open_output(path)};
     if (!w.file)
-        return sg_fail_at(err, SG_E_IO, path, 0, 0, "cannot create the file: %m");
+        return sg_fail_at(err, SG_E_IO, name, 0, 0, "cannot create the file: %m");
     if (format == SG_DATA_ARFF)
         arff_header(&w);
     if (format == SG_DATA_XC)
@@ -190,6 +206,6 @@ sg_status sg_dataset_write(const sg_dataset *d, const char *path, sg_data_format
     int code;
     gzerror(w.file, &code);
     if (gzclose(w.file) != Z_OK || code != Z_OK)
-        return sg_fail_at(err, SG_E_IO, path, 0, 0, "cannot write the file: %m");
+        return sg_fail_at(err, SG_E_IO, name, 0, 0, "cannot write the file: %m");
     return SG_OK;
 }

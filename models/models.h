@@ -165,7 +165,7 @@ typedef struct sg_split {
 } sg_split;
 void sg_split_free(sg_split *split);
 /* Lines `row TAB part` with part train, validation, test or - (left out); '#' starts a comment line. Every row of
- * the data set must be there once. Rows without a label are left out of each part. */
+ * the data set must be there once. Rows without a label are left out of each part. Written to standard output if `path` is NULL. */
 sg_status sg_split_read(sg_split *out, const char *path, const sg_dataset *data, sg_error *err);
 sg_status sg_split_write(const sg_split *split, const sg_dataset *data, const char *path, sg_error *err);
 /* Iterative stratification (Sechidis, Tsoumakas and Vlahavas 2011) into shares[0..2], which sum to 1 (0 = no such
@@ -197,7 +197,7 @@ int32_t sg_dataset_check(sg_dataset *data);
 
 /* `data convert`: write encoded features and labels. ARFF: -C relation, sparse rows if the data set is sparse.
  * LIBSVM: features from 1, labels from 0 (a row without either is a blank line). XC: header, both from 0. A name
- * that ends in .gz is compressed. */
+ * that ends in .gz is compressed; `path` NULL is standard output. */
 sg_status sg_dataset_write(const sg_dataset *data, const char *path, sg_data_format format, sg_error *err);
 
 /* ====================================================================================================== metrics */

@@ -109,11 +109,8 @@ sg_status sg_split_read(sg_split *out, const char *path, const sg_dataset *d, sg
     return status;
 }
 
-sg_status sg_split_write(const sg_split *split, const sg_dataset *d, const char *path, sg_error *err)
+static void write_parts(const sg_split *split, const sg_dataset *d, FILE *file)
 {
-    FILE *file = fopen(path, "w");
-    if (!file)
-        return sg_fail_at(err, SG_E_IO, path, 0, 0, "cannot create the file: %s", strerror(errno));
     fputs("# row (from 0, files in the order", file);
     for (int32_t i = 0; i < d->n_files; i++) {
         const char *slash = strrchr(d->files[i], '/');
@@ -129,9 +126,18 @@ sg_status sg_split_write(const sg_split *split, const sg_dataset *d, const char 
         if (p < LEFT_OUT)
             at[p]++;
     }
-    bool bad = ferror(file) != 0;
-    if (fclose(file) != 0 || bad)
-        return sg_fail_at(err, SG_E_IO, path, 0, 0, "cannot write the file: %s", strerror(errno));
+}
+
+sg_status sg_split_write(const sg_split *split, const sg_dataset *d, const char *path, sg_error *err)
+{
+    const char *name = path ? path : "standard output";
+    FILE *file = path ? fopen(path, "w") : stdout;
+    if (!file)
+        return sg_fail_at(err, SG_E_IO, name, 0, 0, "cannot create the file: %s", strerror(errno));
+    write_parts(split, d, file);
+    bool bad = fflush(file) != 0 || ferror(file) != 0;
+    if ((path && fclose(file) != 0) || bad)
+        return sg_fail_at(err, SG_E_IO, name, 0, 0, "cannot write the file: %s", strerror(errno));
     return SG_OK;
 }
 

@@ -380,6 +380,33 @@ static void outputs_to_standard_output(void)
     assert_false(exists("-"));
 }
 
+/* Standard output is written on from where it is, whoever wrote to it before: a file that is appended to keeps what it holds. */
+static void standard_output_is_shared(void **state)
+{
+    (void)state;
+    static const char *const writers[] = {"data convert toy.arff --to libsvm -q -o -", "data split toy.arff -q -o -",
+                                          "data split toy.arff -q", "graph -q -o -"};
+    write_data("toy.arff");
+    for (size_t i = 0; i < sizeof writers / sizeof *writers; i++)
+        for (int append = 0; append < 2; append++) {
+            char arguments[512];
+            write_file("kept.txt", "KEEP\n");
+            snprintf(arguments, sizeof arguments,
+                     "--version >alone.txt; (echo BEFORE; %s/sealgraph %s; echo AFTER) %s kept.txt; "
+                     "%s/sealgraph %s >alone.txt; true",
+                     SG_BINARY_DIR, writers[i], append ? ">>" : ">", SG_BINARY_DIR, writers[i]);
+            outcome o = run(arguments);
+            char *kept = program_file("kept.txt"), *alone = program_file("alone.txt"), *at = strstr(kept, "BEFORE\n");
+            assert_non_null(at);
+            assert_int_equal(at - kept, append ? 5 : 0);
+            assert_true(strlen(alone) > 100 && strncmp(at + 7, alone, strlen(alone)) == 0);
+            assert_string_equal(at + 7 + strlen(alone), "AFTER\n");
+            free(kept);
+            free(alone);
+            outcome_release(&o);
+        }
+}
+
 static void train_evaluate_predict(void **state)
 {
     (void)state;
@@ -649,6 +676,7 @@ int main(void)
         cmocka_unit_test(settings_without_effect),
         cmocka_unit_test(graph_without_data),
         cmocka_unit_test(data_commands),
+        cmocka_unit_test(standard_output_is_shared),
         cmocka_unit_test(train_evaluate_predict),
         cmocka_unit_test(left_out_rows),
         cmocka_unit_test(equal_seeds_equal_bytes),
