@@ -25,7 +25,7 @@
 #include "runtime/cuda/warp.cuh"
 
 enum { REVERSE_THREADS = 128 }; /* those without a tag share in the sums over steps */
-static_assert(SG_CUDA_CRF_MOST_TAGS <= REVERSE_THREADS, "a thread for each tag");
+static_assert((int)SG_CUDA_CRF_MOST_TAGS <= (int)REVERSE_THREADS, "a thread for each tag");
 
 /* Sums above this have lost no term that counts: 2^-126 is 1e-18 of it. */
 __device__ static inline bool is_safe(float s) { return s > 1e-20f && s < INFINITY; }
