@@ -235,8 +235,9 @@ static bool is_empty(const char *folder)
 
 /* The run directory belongs to one process at a time: a second one would undo checkpoints and mix the logs. What is locked is the
  * directory itself, by whatever name it is reached, and the lock ends with the process, however that ends; a file system that knows no
- * locks does without. Several seeds lie in the directory of the whole, which is locked for all of them; a run by itself that lies in
- * such a directory shares the lock on it with others by themselves, and keeps out the whole. */
+ * locks does without, and so does a directory above that this user may not read. Several seeds lie in the directory of the whole,
+ * which is locked for all of them; a run by itself that lies in such a directory shares the lock on it with others by themselves, and
+ * keeps out the whole. */
 static sg_status lock_folder(const char *folder, int mode, DIR **out, sg_error *err)
 {
     struct stat named, held;
@@ -258,7 +259,8 @@ static sg_status lock(const sgi_run *run, sg_error *err)
     SG_TRY(lock_folder(run->folder, LOCK_EX, &g->lock, err));
     char *above = path_in(run, ".."), *settings = path_in(run, "../config.yml");
     sg_status status = above && settings ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
-    if (status == SG_OK && access(settings, F_OK) == 0)
+    /* Whoever may pass through a folder need not be allowed to read it, which locks ask for. */
+    if (status == SG_OK && access(settings, F_OK) == 0 && (access(above, R_OK) == 0 || errno != EACCES))
         status = lock_folder(above, LOCK_SH, &g->lock_above, err);
     sg_free(above);
     sg_free(settings);
