@@ -447,8 +447,19 @@ sg_status sg_cli_config(const sg_cli *cli, sg_config **out, sg_error *err)
     return sg_cli_config_on(cli, sg_cli_value(cli, "config"), NULL, out, err);
 }
 
+static bool reads_key(const void *verb, const char *key) { return lists_key(((const sg_verb *)verb)->reads, key); }
+
+/* Variables are there for all commands, so those that say nothing to this one are no mistake, unlike its flags. */
 sg_status sg_cli_config_on(const sg_cli *cli, const char *file, const char *text, sg_config **out, sg_error *err)
 {
-    sg_config_request request = {file, text, cli->sets, cli->n_sets, cli->flags, cli->n_flags, true};
+    sg_config_request request = {.file = file,
+                                 .text = text,
+                                 .sets = cli->sets,
+                                 .n_sets = cli->n_sets,
+                                 .flags = cli->flags,
+                                 .n_flags = cli->n_flags,
+                                 .environment = true,
+                                 .reads = reads_key,
+                                 .user = cli->verb};
     return sg_config_load(out, &request, err);
 }

@@ -32,39 +32,49 @@ static sg_status new_config(sg_config **out, sg_error *err)
     return SG_OK;
 }
 
-/* A variable that differs from an option's by a slip is refused, since nothing else would tell the user. */
-static sg_status check_misspelt(sg_config *config, const char *variable, sg_error *err)
+static bool reads(const sg_config_request *request, const sg_option *option)
 {
-    char name[128], known[128];
+    return !request->reads || request->reads(request->user, option->key);
+}
+
+/* A variable that differs from that of an option which is read by a slip is refused, since nothing else would tell the user. */
+static sg_status check_misspelt(sg_config *config, const sg_config_request *request, const char *variable,
+                                sg_error *err)
+{
+    char name[128], known[128], nearest[128] = "";
     size_t length = strcspn(variable, "=");
     if (length >= sizeof name)
         return SG_OK;
     memcpy(name, variable, length);
     name[length] = 0;
-    const char *text = sg_config_text(config, name, length);
     for (int32_t i = 0; i < sg_option_count(); i++) {
         int32_t distance = sg_edit_distance(name, sg_option_environment(sg_option_at(i), known, sizeof known), 2);
         if (distance == 0)
-            return SG_OK;
-        if (distance <= 2)
-            return sg_config_fail_at((sg_place){text, 0, 0}, err, "unknown variable (did you mean %s?)", known);
+            return SG_OK; /* SEALGRAPH_SEEDS is near to SEALGRAPH_SEED as well */
+        if (distance <= 2 && !nearest[0] && reads(request, sg_option_at(i)))
+            memcpy(nearest, known, sizeof nearest);
     }
-    return SG_OK;
+    if (!nearest[0])
+        return SG_OK;
+    const char *text = sg_config_text(config, name, length);
+    return sg_config_fail_at((sg_place){text, 0, 0}, err, "unknown variable (did you mean %s?)", nearest);
 }
 
-static sg_status apply_environment(sg_config *config, sg_error *err)
+static sg_status apply_environment(sg_config *config, const sg_config_request *request, sg_error *err)
 {
     char name[128];
     for (char **at = environ; at && *at; at++)
         if (strncmp(*at, "SEALGRAPH_", 10) == 0)
-            SG_TRY(check_misspelt(config, *at, err));
+            SG_TRY(check_misspelt(config, request, *at, err));
     for (int32_t i = 0; i < sg_option_count(); i++) {
-        const char *value = getenv(sg_option_environment(sg_option_at(i), name, sizeof name));
-        const char *label = value ? sg_config_text(config, name, strlen(name)) : NULL;
-        if (value && !label)
+        const sg_option *option = sg_option_at(i);
+        const char *value = getenv(sg_option_environment(option, name, sizeof name));
+        if (!value || !reads(request, option))
+            continue;
+        const char *label = sg_config_text(config, name, strlen(name));
+        if (!label)
             return sg_config_no_memory(err);
-        if (value)
-            SG_TRY(assign_text(config, sg_option_at(i), value, (sg_place){label, 0, 0}, err));
+        SG_TRY(assign_text(config, option, value, (sg_place){label, 0, 0}, err));
     }
     return SG_OK;
 }
@@ -139,7 +149,7 @@ static sg_status resolve(sg_config *config, const sg_config_request *request, sg
     else if (request->file)
         SG_TRY(sg_config_read_file(config, request->file, err));
     if (request->environment)
-        SG_TRY(apply_environment(config, err));
+        SG_TRY(apply_environment(config, request, err));
     SG_TRY(apply_settings(config, request->sets, request->n_sets, err));
     SG_TRY(apply_settings(config, request->flags, request->n_flags, err));
     return finish(config, err);

@@ -427,6 +427,8 @@ typedef struct sg_config_request {
     const sg_setting *flags;
     int32_t n_flags;
     bool environment;
+    bool (*reads)(const void *user, const char *key); /* variables of other keys are left alone; NULL: all are taken */
+    const void *user;
 } sg_config_request;
 sg_status sg_config_load(sg_config **out, const sg_config_request *request, sg_error *err);
 /* From YAML text in memory (a recipe stored in a model folder), called `name` in messages. */

@@ -47,7 +47,8 @@ static sg_config *load(const char *file, const sg_setting *sets, int n_sets, con
 {
     sg_config *config;
     sg_error err;
-    sg_config_request request = {file, NULL, sets, n_sets, flags, n_flags, true};
+    sg_config_request request = {
+        .file = file, .sets = sets, .n_sets = n_sets, .flags = flags, .n_flags = n_flags, .environment = true};
     if (sg_config_load(&config, &request, &err) != SG_OK)
         fail_msg("%s", err.text);
     return config;

@@ -226,6 +226,33 @@ static void settings_without_effect(void **state)
     succeeds("train --help", "--seeds");
 }
 
+/* Variables are the same for all commands: those of settings that a command does not read do not stop it. */
+static void variables_without_effect(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *settings, *arguments;
+        int code;
+        const char *message;
+    } cases[] = {
+        {"SEALGRAPH_SEED=x", "graph -q", 0, ""},
+        {"SEALGRAPH_SEDE=1", "graph -q", 0, ""},
+        {"SEALGRAPH_TRAIN_EPOCHS=0", "data info toy.arff", 0, ""},
+        {"SEALGRAPH_SEEDS=2", "config show", 0, ""},
+        {"SEALGRAPH_SEED=x", "config show", 2, "SEALGRAPH_SEED: seed expects"},
+        {"SEALGRAPH_SEDE=1", "config show", 2, "SEALGRAPH_SEDE: unknown variable"},
+        {"SEALGRAPH_DATA_LABELS=x", "data info toy.arff", 2, "SEALGRAPH_DATA_LABELS: data.labels expects"},
+        {"SEALGRAPH_SEED=1", "graph --seed 1", 2, "--seed: graph does not read seed"},
+    };
+    write_data("toy.arff");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        outcome o = program_run(cases[i].settings, cases[i].arguments);
+        if (o.code != cases[i].code || !strstr(o.err, cases[i].message))
+            fail_msg("%s %s: code %d, %s", cases[i].settings, cases[i].arguments, o.code, o.err);
+        outcome_release(&o);
+    }
+}
+
 /* As for gradcheck, data need not be there: then sizes are given, or small. */
 static void graph_without_data(void **state)
 {
@@ -674,6 +701,7 @@ int main(void)
         cmocka_unit_test(completion_is_valid_bash),
         cmocka_unit_test(configuration_round_trip),
         cmocka_unit_test(settings_without_effect),
+        cmocka_unit_test(variables_without_effect),
         cmocka_unit_test(graph_without_data),
         cmocka_unit_test(data_commands),
         cmocka_unit_test(standard_output_is_shared),
