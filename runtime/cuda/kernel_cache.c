@@ -125,10 +125,11 @@ static char *read_open(int fd, const char *key, size_t *size)
     return all;
 }
 
+/* Without waiting for a writer, should a pipe be in the file's place. */
 char *sg_cuda_cache_read(const char *key, size_t *size)
 {
     char path[MOST_PATH];
-    int fd = find_file(key, path, sizeof path) ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    int fd = find_file(key, path, sizeof path) ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
     if (fd < 0)
         return NULL;
     char *image = read_open(fd, key, size);
