@@ -658,7 +658,8 @@ typedef struct sg_trained {
 } sg_trained;
 sg_status sg_trained_open(sg_trained **out, const char *folder, sg_error *err);
 void sg_trained_free(sg_trained *trained);
-/* Files for the model: columns are found by name, label columns may be missing; preprocessed. */
+/* Files for the model: columns are found by name, label columns may be missing; blank lines and indices are as in its training;
+ * preprocessed. */
 sg_status sg_trained_read(const sg_trained *trained, const char *const *files, int32_t n, sg_dataset **data,
                           sg_error *err);
 /* Probabilities [n, labels] of the listed rows (NULL: the first n) of preprocessed data. `config` says device and threads. */

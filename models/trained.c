@@ -103,10 +103,26 @@ void sg_trained_free(sg_trained *t)
     sg_free(t);
 }
 
+/* How rows are to be understood, of the settings that the model was trained with; the schema tells what their columns are. */
+static sg_status read_options(const sg_trained *t, sg_read_options *out, sg_error *err)
+{
+    sg_config *recipe;
+    SG_TRY(sg_config_parse(&recipe, t->model->recipe, strlen(t->model->recipe), "recipe of the model", err));
+    const sg_train_config *c = sg_config_values(recipe);
+    *out = sg_read_options_default();
+    out->schema = t->schema;
+    out->keep_blank = c->data.keep_blank;
+    out->index_base = (int32_t)c->data.index_base;
+    out->arff_index_base = (int32_t)c->data.arff_index_base;
+    sg_config_free(recipe);
+    return SG_OK;
+}
+
 sg_status sg_trained_read(const sg_trained *t, const char *const *files, int32_t n, sg_dataset **data, sg_error *err)
 {
-    sg_read_options options = sg_read_options_default();
-    options.schema = t->schema;
+    sg_read_options options;
+    *data = NULL;
+    SG_TRY(read_options(t, &options, err));
     SG_TRY(sg_dataset_read(data, files, n, &options, err));
     sg_status status = t->preprocess ? sg_preprocess_apply(t->preprocess, *data, err) : SG_OK;
     if (status != SG_OK) {

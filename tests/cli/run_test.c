@@ -528,6 +528,24 @@ static void left_out_rows(void **state)
     }
 }
 
+/* Files for a model are read as those of its training were: blank lines are rows, and indices begin where they did. */
+static void files_are_read_as_in_training(void **state)
+{
+    (void)state;
+    write_file("blank.svm", "1 0:1 2:2\n0 1:1\n\n0,1 0:1 1:1\n1 2:1\n");
+    write_file("one.arff",
+               "@relation 'x: -C 1'\n@attribute y {0,1}\n@attribute a numeric\n@attribute b numeric\n@data\n"
+               "{1 1,2 3}\n{1 1,3 2}\n{1 1,2 1,3 1}\n");
+#define AS_ALL(name) "--train " name " --validation " name " --test " name " --threads 1 --epochs 1 -q "
+    succeeds("train " AS_ALL("blank.svm") "--keep-blank --index-base 0 --set model.hidden=[2] -o blank", "test");
+    succeeds("predict blank blank.svm --threads 1", "\"row\":4");
+    succeeds("eval blank blank.svm --threads 1", "example_f1");
+    succeeds("train " AS_ALL("one.arff") "--arff-index-base 1 --set model.hidden=[2] -o one-based", "test");
+    succeeds("eval one-based one.arff --threads 1", "example_f1");
+    succeeds("predict one-based one.arff --threads 1", "\"row\":2");
+#undef AS_ALL
+}
+
 /* Names need not be UTF-8, JSON must: one document and the right code whatever the name, and the bytes of the file's name kept. */
 static void any_name_gives_a_document(void **state)
 {
@@ -707,6 +725,7 @@ int main(void)
         cmocka_unit_test(standard_output_is_shared),
         cmocka_unit_test(train_evaluate_predict),
         cmocka_unit_test(left_out_rows),
+        cmocka_unit_test(files_are_read_as_in_training),
         cmocka_unit_test(equal_seeds_equal_bytes),
         cmocka_unit_test(broken_models_are_refused),
         cmocka_unit_test(any_name_gives_a_document),
