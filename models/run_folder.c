@@ -251,11 +251,29 @@ static sg_status lock_folder(const char *folder, int mode, DIR **out, sg_error *
     return busy ? sg_fail(err, SG_E_ARGUMENT, "%s: another process is training in this directory", folder) : SG_OK;
 }
 
-static sg_status lock(const sgi_run *run, sg_error *err)
+/* Somebody may train a seed's directory by a name that does not lead through that of the whole: a link's target, or where it was
+ * before it was moved here. The lock is kept only where that can still happen: a thousand open directories would be too many. */
+static sg_status lock_seed(sgi_run *run, sg_error *err)
+{
+    struct stat above, whole;
+    char *path = path_in(run, "..");
+    sg_status status =
+        path ? lock_folder(run->folder, LOCK_EX, &run->lock, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
+    bool inside = path && stat(path, &above) == 0 && stat(run->group->options->folder, &whole) == 0 &&
+                  above.st_ino == whole.st_ino && above.st_dev == whole.st_dev;
+    if (status == SG_OK && inside) {
+        closedir(run->lock);
+        run->lock = NULL;
+    }
+    sg_free(path);
+    return status;
+}
+
+sg_status sgi_folder_lock(sgi_run *run, sg_error *err)
 {
     sgi_group *g = run->group;
     if (run->folder != g->options->folder)
-        return SG_OK;
+        return lock_seed(run, err);
     SG_TRY(lock_folder(run->folder, LOCK_EX, &g->lock, err));
     char *above = path_in(run, ".."), *settings = path_in(run, "../config.yml");
     sg_status status = above && settings ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
@@ -267,10 +285,10 @@ static sg_status lock(const sgi_run *run, sg_error *err)
     return status;
 }
 
-static sg_status claim(const sgi_run *run, sg_error *err)
+static sg_status claim(sgi_run *run, sg_error *err)
 {
     SG_TRY(sg_folder_make(run->folder, err));
-    return lock(run, err);
+    return sgi_folder_lock(run, err);
 }
 
 sg_status sgi_folder_open(sgi_run *run, sg_error *err)

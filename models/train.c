@@ -84,6 +84,8 @@ sg_status sgi_group_open(sgi_group *g, const sg_config *config, sg_error *err)
 
 static void close_run(sgi_run *run)
 {
+    if (run->lock)
+        closedir(run->lock);
     if (run->result.store != run->store)
         sg_store_free(run->store);
     sg_store_free(run->best_store);

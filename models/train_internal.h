@@ -34,6 +34,7 @@ typedef struct sgi_run {
     const sg_config *config;
     const sg_train_config *c;
     const char *folder; /* NULL for runs in memory */
+    DIR *lock;          /* of a seed's directory that lies elsewhere than in that of the whole */
     sg_store *store, *best_store;
     sg_dtype real;
     int32_t replica; /* in the team's session, while it is in the team */
@@ -159,6 +160,8 @@ bool sgi_schedule_over(const sgi_progress *at, const sg_train_config *c);
 /* Decide what the folder is (new, to be resumed, finished, foreign), move it aside if forced, load the checkpoint of a run to
  * be resumed, else create it. */
 sg_status sgi_folder_open(sgi_run *run, sg_error *err);
+/* Keep other processes out of a directory that is there. */
+sg_status sgi_folder_lock(sgi_run *run, sg_error *err);
 sg_status sgi_folder_checkpoint(sgi_run *run, sg_error *err);
 sg_status sgi_folder_log(sgi_run *run, const sg_metrics *validation, double seconds, sg_error *err);
 sg_status sgi_folder_model(sgi_run *run, sg_error *err);

@@ -1,6 +1,7 @@
 /* Several seeds side by side: each has the bits that it has alone, on the cpu and on a device that runs ahead (tests/mirror; with
  * the argument --gpu a real one, skipped where there is none); runs are the same twice, and recorded or launch by launch; stopped
  * ones go on; divergence; means and deviations. */
+#include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,6 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -48,13 +50,31 @@ static sg_config *configure(settings given)
 typedef struct ears {
     int64_t stop_seed, stop_epoch, stop_step; /* stop there; epoch 0: never */
     int64_t steps, epochs;                    /* heard */
+    const char *other;                        /* a directory that somebody else wants meanwhile; NULL: none */
+    bool given;                               /* and got */
 } ears;
+
+/* Below 0: another has the lock. */
+static int lock_of(const char *folder)
+{
+    int fd = open(folder, O_RDONLY | O_DIRECTORY);
+    assert_true(fd >= 0);
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
 
 static bool listen(void *user, const sg_train_event *e)
 {
     ears *heard = user;
     heard->steps += e->moment == SG_TRAIN_STEP;
     heard->epochs += e->moment == SG_TRAIN_EPOCH;
+    int other = heard->other ? lock_of(heard->other) : -1;
+    if (other >= 0) {
+        heard->given = true;
+        close(other);
+    }
     return !(e->moment == SG_TRAIN_STEP && e->seed == heard->stop_seed && e->epoch == heard->stop_epoch &&
              e->step == heard->stop_step);
 }
@@ -299,6 +319,50 @@ static void finished_seeds_are_not_trained_again(void **state)
     free(folder);
 }
 
+static void refused_while_locked(settings given, const char *folder, const char *other)
+{
+    sg_seeds_result result;
+    sg_error err = {0};
+    int held = lock_of(other);
+    assert_true(held >= 0);
+    assert_int_equal(train(given, folder, false, NULL, &result, NULL, &err), SG_E_ARGUMENT);
+    assert_non_null(strstr(err.text, "another process"));
+    sg_seeds_result_free(&result);
+    close(held);
+}
+
+/* A seed's directory that is reached by a name outside that of the whole is not to be had by two either. */
+static void seeds_elsewhere_are_locked(void **state)
+{
+    (void)state;
+    char *folder = file_in(base, "linked"), *other = file_in(base, "elsewhere"), *inside = file_in(folder, "seed-6");
+    char *link = file_in(folder, "seed-5"), *summary = file_in(folder, "metrics.json");
+    settings three = {"cpu", "4", "3", NULL, NULL};
+    sg_seeds_result result;
+    sg_error err = {0};
+    ears heard = {.stop_seed = 4, .stop_epoch = 1, .stop_step = 2};
+    good(train(three, folder, false, &heard, &result, NULL, &err), &err);
+    sg_seeds_result_free(&result);
+    assert_int_equal(rename(link, other), 0);
+    assert_int_equal(symlink("../elsewhere", link), 0);
+    refused_while_locked(three, folder, other);
+    refused_while_locked(three, folder, inside);
+    heard = (ears){.other = other};
+    good(train(three, folder, false, &heard, &result, NULL, &err), &err);
+    assert_true(result.finished && heard.steps > 0 && !heard.given);
+    sg_seeds_result_free(&result);
+    assert_int_equal(unlink(summary), 0);
+    refused_while_locked(three, folder, other); /* nor when that seed is finished */
+    good(train(three, folder, false, NULL, &result, NULL, &err), &err);
+    as_alone("cpu", folder, &result);
+    sg_seeds_result_free(&result);
+    free(folder);
+    free(other);
+    free(inside);
+    free(link);
+    free(summary);
+}
+
 static void divergence_is_told(void **state)
 {
     (void)state;
@@ -427,6 +491,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(recorded_or_launch_by_launch),
         cmocka_unit_test(stopped_seeds_go_on),
         cmocka_unit_test(finished_seeds_are_not_trained_again),
+        cmocka_unit_test(seeds_elsewhere_are_locked),
         cmocka_unit_test(divergence_is_told),
         cmocka_unit_test(runs_in_memory),
         cmocka_unit_test(seeds_of_a_configuration),
