@@ -12,6 +12,7 @@
 
 #include "ops/ops.h"
 #include "runtime/runtime.h"
+#include "tests/support/gpu_session.h"
 #include "tests/support/graph_run.h"
 
 enum { PARTS = 4, N_OUT = 4, MOST = 1 << 19 };
@@ -112,14 +113,10 @@ static void same_bits(void **state)
 int main(void)
 {
     sg_store *store = sg_store_new(SG_F32);
-    sg_session *session = NULL;
-    sg_error err = {0};
-    setenv("SEALGRAPH_MODULE_PATH", SG_BINARY_DIR, 0);
-    sg_session_options options = {.size = sizeof options, .backend = "cuda"};
-    if (!store || sg_session_new(&session, store, &options, &err) != SG_OK) {
-        printf("skipped: %s\n", err.text);
+    sg_session *session = test_gpu_session(store);
+    if (!session) {
         sg_store_free(store);
-        return 77;
+        return TEST_SKIPPED;
     }
     sg_session_free(session);
     sg_store_free(store);

@@ -14,6 +14,7 @@
 
 #include "ops/ops.h"
 #include "runtime/runtime.h"
+#include "tests/support/gpu_session.h"
 #include "tests/support/graph_run.h"
 
 enum { N_IN = 4, ALONE = 3, SUM, WIDE, N_OUT };
@@ -389,14 +390,10 @@ static void every_form_tf32(void **state)
 int main(void)
 {
     sg_store *store = sg_store_new(SG_F32);
-    sg_session *session = NULL;
-    sg_error err = {0};
-    setenv("SEALGRAPH_MODULE_PATH", SG_BINARY_DIR, 0);
-    sg_session_options options = {.size = sizeof options, .backend = "cuda"};
-    if (!store || sg_session_new(&session, store, &options, &err) != SG_OK) {
-        printf("skipped: %s\n", err.text);
+    sg_session *session = test_gpu_session(store);
+    if (!session) {
         sg_store_free(store);
-        return 77;
+        return TEST_SKIPPED;
     }
     const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(every_form, session),
                                        cmocka_unit_test_prestate(every_form_bf16, session),

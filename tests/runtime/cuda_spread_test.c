@@ -13,6 +13,7 @@
 
 #include "ops/ops.h"
 #include "runtime/runtime.h"
+#include "tests/support/gpu_session.h"
 #include "tests/support/graph_run.h"
 
 enum { ROWS = 7, COLUMNS = 301, CAPACITY = 90, WIDEST = 36, STEPS = 6, BATCHES = 3, REPLICAS = 5 };
@@ -158,14 +159,10 @@ static void loops_give_the_bits_of_single_steps(void **state)
 int main(void)
 {
     sg_store *store = sg_store_new(SG_F32);
-    sg_session *session = NULL;
-    sg_error err = {0};
-    setenv("SEALGRAPH_MODULE_PATH", SG_BINARY_DIR, 0);
-    sg_session_options options = {.size = sizeof options, .backend = "cuda"};
-    if (!store || sg_session_new(&session, store, &options, &err) != SG_OK) {
-        printf("skipped: %s\n", err.text);
+    sg_session *session = test_gpu_session(store);
+    if (!session) {
         sg_store_free(store);
-        return 77;
+        return TEST_SKIPPED;
     }
     sg_session_free(session);
     sg_store_free(store);
