@@ -11,7 +11,6 @@
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -233,62 +232,10 @@ static bool is_empty(const char *folder)
     return entries && found < 3;
 }
 
-/* The run directory belongs to one process at a time: a second one would undo checkpoints and mix the logs. What is locked is the
- * directory itself, by whatever name it is reached, and the lock ends with the process, however that ends; a file system that knows no
- * locks does without, and so does a directory above that this user may not read. Several seeds lie in the directory of the whole,
- * which is locked for all of them; a run by itself that lies in such a directory shares the lock on it with others by themselves, and
- * keeps out the whole. */
-static sg_status lock_folder(const char *folder, int mode, DIR **out, sg_error *err)
-{
-    struct stat named, held;
-    if (*out)
-        closedir(*out);
-    if (!(*out = opendir(folder)))
-        return sg_fail(err, SG_E_IO, "cannot open folder %s: %s", folder, strerror(errno));
-    bool busy = flock(dirfd(*out), mode | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    if (!busy && stat(folder, &named) == 0 && fstat(dirfd(*out), &held) == 0)
-        busy = named.st_ino != held.st_ino || named.st_dev != held.st_dev; /* moved aside between the two calls */
-    return busy ? sg_fail(err, SG_E_ARGUMENT, "%s: another process is training in this directory", folder) : SG_OK;
-}
-
-/* Somebody may train a seed's directory by a name that does not lead through that of the whole: a link's target, or where it was
- * before it was moved here. The lock is kept only where that can still happen: a thousand open directories would be too many. */
-static sg_status lock_seed(sgi_run *run, sg_error *err)
-{
-    struct stat above, whole;
-    char *path = path_in(run, "..");
-    sg_status status =
-        path ? lock_folder(run->folder, LOCK_EX, &run->lock, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
-    bool inside = path && stat(path, &above) == 0 && stat(run->group->options->folder, &whole) == 0 &&
-                  above.st_ino == whole.st_ino && above.st_dev == whole.st_dev;
-    if (status == SG_OK && inside) {
-        closedir(run->lock);
-        run->lock = NULL;
-    }
-    sg_free(path);
-    return status;
-}
-
-sg_status sgi_folder_lock(sgi_run *run, sg_error *err)
-{
-    sgi_group *g = run->group;
-    if (run->folder != g->options->folder)
-        return lock_seed(run, err);
-    SG_TRY(lock_folder(run->folder, LOCK_EX, &g->lock, err));
-    char *above = path_in(run, ".."), *settings = path_in(run, "../config.yml");
-    sg_status status = above && settings ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
-    /* Whoever may pass through a folder need not be allowed to read it, which locks ask for. */
-    if (status == SG_OK && access(settings, F_OK) == 0 && (access(above, R_OK) == 0 || errno != EACCES))
-        status = lock_folder(above, LOCK_SH, &g->lock_above, err);
-    sg_free(above);
-    sg_free(settings);
-    return status;
-}
-
 static sg_status claim(sgi_run *run, sg_error *err)
 {
     SG_TRY(sg_folder_make(run->folder, err));
-    return sgi_folder_lock(run, err);
+    return sgi_lock(run, err);
 }
 
 sg_status sgi_folder_open(sgi_run *run, sg_error *err)

@@ -84,8 +84,6 @@ sg_status sgi_group_open(sgi_group *g, const sg_config *config, sg_error *err)
 
 static void close_run(sgi_run *run)
 {
-    if (run->lock)
-        closedir(run->lock);
     if (run->result.store != run->store)
         sg_store_free(run->store);
     sg_store_free(run->best_store);
@@ -98,14 +96,11 @@ void sgi_group_close(sgi_group *g)
     sg_error unused;
     sgi_files_done(g, &unused);
     sgi_team_close(&g->team);
+    sgi_unlock(g);
     sg_free(g->team.run);
     sg_free(g->ended);
     for (int32_t i = 0; i < g->n; i++)
         close_run(&g->run[i]);
-    if (g->lock)
-        closedir(g->lock);
-    if (g->lock_above)
-        closedir(g->lock_above);
     sg_batch_free(g->batch);
     sg_free(g->order);
     sg_free(g->p);

@@ -81,8 +81,9 @@ struct sgi_group {
     const sg_train_config *c; /* settings; the seed is each run's own */
     sg_training_data *d;
     const sg_train_options *options;
-    /* The run directory, and the one above it if that is a run of several seeds; held while this process trains. */
-    DIR *lock, *lock_above;
+    DIR *lock;   /* the run directory's, while this process trains */
+    DIR **above; /* [n_above] those above it, and above a seed's that lies elsewhere */
+    int32_t n_above;
     sg_step_options step;
     int64_t steps; /* batches an epoch */
     sg_batch *batch;
@@ -156,12 +157,15 @@ bool sgi_schedule(sgi_progress *at, const sg_train_config *c, double metric);
 /* Patience is used up. */
 bool sgi_schedule_over(const sgi_progress *at, const sg_train_config *c);
 
+/* ---- run_lock.c */
+/* Keep other processes out of the run's directory, which is there, and from moving those above it. */
+sg_status sgi_lock(sgi_run *run, sg_error *err);
+void sgi_unlock(sgi_group *group);
+
 /* ---- run_folder.c */
 /* Decide what the folder is (new, to be resumed, finished, foreign), move it aside if forced, load the checkpoint of a run to
  * be resumed, else create it. */
 sg_status sgi_folder_open(sgi_run *run, sg_error *err);
-/* Keep other processes out of a directory that is there. */
-sg_status sgi_folder_lock(sgi_run *run, sg_error *err);
 sg_status sgi_folder_checkpoint(sgi_run *run, sg_error *err);
 sg_status sgi_folder_log(sgi_run *run, const sg_metrics *validation, double seconds, sg_error *err);
 sg_status sgi_folder_model(sgi_run *run, sg_error *err);

@@ -120,7 +120,7 @@ static sg_status open_folders(company *all, sg_error *err)
         sgi_run *run = &all->group.run[i];
         run->over = sgi_folder_finished(run);
         run->result.finished = run->over;
-        SG_TRY(run->over ? sgi_folder_lock(run, err) : sgi_folder_open(run, err));
+        SG_TRY(run->over ? sgi_lock(run, err) : sgi_folder_open(run, err));
     }
     return SG_OK;
 }

@@ -100,24 +100,6 @@ static void good(sg_status status, const sg_error *err)
         fail_msg("%s", err->text);
 }
 
-static char *text_of(const char *folder, const char *name)
-{
-    char *path = file_in(folder, name), *text;
-    size_t size;
-    sg_error err = {0};
-    good(sg_file_read(path, 1 << 26, &text, &size, &err), &err);
-    free(path);
-    return text;
-}
-
-static bool exists(const char *folder, const char *name)
-{
-    char *path = file_in(folder, name);
-    bool found = access(path, F_OK) == 0;
-    free(path);
-    return found;
-}
-
 static void same_runs(const char *a, const char *b)
 {
     static const char *const names[] = {"metrics.json", "checkpoint.safetensors"};
@@ -149,7 +131,7 @@ static char *alone(const char *device, int64_t seed)
     snprintf(name, sizeof name, "%s-%lld", device, (long long)seed);
     snprintf(number, sizeof number, "%lld", (long long)seed);
     char *folder = file_in(base, name);
-    if (!exists(folder, "metrics.json"))
+    if (!is_in(folder, "metrics.json"))
         good(train((settings){device, number, "[]", NULL, NULL}, folder, false, NULL, NULL, &result, &err), &err);
     return folder;
 }
@@ -185,7 +167,7 @@ static void bits_are_those_of_each_alone(void **state)
         assert_int_equal(result.seed[2].seed, 6);
         assert_int_equal(heard.steps, 6 * heard.epochs);
         as_alone(devices[d], folder, &result);
-        assert_true(exists(folder, "metrics.json") && exists(folder, "config.yml"));
+        assert_true(is_in(folder, "metrics.json") && is_in(folder, "config.yml"));
         sg_seeds_result again;
         assert_int_equal(train((settings){devices[d], "4", "3", NULL, NULL}, folder, false, NULL, &again, NULL, &err),
                          SG_E_ARGUMENT);
@@ -282,7 +264,7 @@ static void stopped_seeds_go_on(void **state)
             ears heard = {.stop_seed = stops[i][0], .stop_epoch = stops[i][1], .stop_step = stops[i][2]};
             good(train(three, folder, false, &heard, &result, NULL, &err), &err);
             assert_false(result.finished);
-            assert_false(exists(folder, "metrics.json"));
+            assert_false(is_in(folder, "metrics.json"));
             sg_seeds_result_free(&result);
             if (i == 1) {
                 char *checkpoint = file_in(folder, "seed-5/checkpoint.safetensors");
@@ -302,7 +284,7 @@ static void finished_seeds_are_not_trained_again(void **state)
 {
     (void)state;
     char *folder = file_in(base, "several-cpu"), *path = file_in(folder, "metrics.json");
-    char *before = text_of(folder, "metrics.json");
+    char *before = text_in(folder, "metrics.json");
     sg_seeds_result result;
     sg_error err = {0};
     ears heard = {0};
@@ -310,7 +292,7 @@ static void finished_seeds_are_not_trained_again(void **state)
     good(train((settings){"cpu", "4", "3", NULL, NULL}, folder, false, &heard, &result, NULL, &err), &err);
     assert_int_equal(heard.steps, 0);
     assert_true(result.finished);
-    char *after = text_of(folder, "metrics.json");
+    char *after = text_in(folder, "metrics.json");
     assert_string_equal(before, after);
     sg_free(before);
     sg_free(after);
@@ -374,8 +356,8 @@ static void divergence_is_told(void **state)
     assert_non_null(strstr(err.text, "seed 1: loss"));
     assert_non_null(strstr(err.text, "batch"));
     assert_false(result.finished);
-    assert_false(exists(folder, "metrics.json"));
-    char *run = text_of(folder, "seed-2/run.json");
+    assert_false(is_in(folder, "metrics.json"));
+    char *run = text_in(folder, "seed-2/run.json");
     assert_non_null(strstr(run, "\"status\": \"diverged\""));
     sg_free(run);
     sg_seeds_result_free(&result);

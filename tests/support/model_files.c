@@ -29,6 +29,25 @@ char *file_in(const char *folder, const char *name)
     return path;
 }
 
+char *text_in(const char *folder, const char *name)
+{
+    char *path = file_in(folder, name), *text;
+    size_t size;
+    sg_error err = {0};
+    if (sg_file_read(path, 1 << 26, &text, &size, &err) != SG_OK)
+        fail_msg("%s", err.text);
+    free(path);
+    return text;
+}
+
+bool is_in(const char *folder, const char *name)
+{
+    char *path = file_in(folder, name);
+    bool found = access(path, F_OK) == 0;
+    free(path);
+    return found;
+}
+
 /* ---- the graph */
 
 static void inner_body(void *user, sg_graph *body, const sg_value *state, sg_value *next)

@@ -7,6 +7,8 @@
 /* A new empty folder under the system's temporary folder; release with sg_folder_remove and free. */
 char *new_folder(void);
 char *file_in(const char *folder, const char *name); /* release with free */
+bool is_in(const char *folder, const char *name);    /* is it there? */
+char *text_in(const char *folder, const char *name); /* what it holds, ended by a 0; release with sg_free */
 
 /* A model over a fresh graph and store. The graph reads only some of the store's entries; it draws, has nested loops,
  * assigns entries inside and outside of them, and has nodes that nothing uses. Release with free_built. */
