@@ -57,20 +57,52 @@ static bool lists_key(const char *reads, const char *key)
     return dot && strstr(reads, word);
 }
 
-bool sg_verb_reads(const sg_verb *verb, const sg_option *option)
+bool sg_cli_has_files(const sg_cli *cli) { return cli->n_arguments > 0; }
+bool sg_cli_has_none(const sg_cli *cli) { return cli->n_arguments == 0; }
+
+/* The use in which a verb reads a key that it does not always read; NULL: none. */
+static const sg_reads *find_use(const sg_verb *verb, const char *key)
 {
-    return (verb->takes & SG_TAKES_SETTINGS) && lists_key(verb->reads, option->key);
+    for (const sg_reads *use = verb->reads_when; use && use->when; use++)
+        if (lists_key(use->keys, key))
+            return use;
+    return NULL;
 }
 
-sg_status sg_cli_reads_only(const sg_cli *cli, const char *reads, const char *when, sg_error *err)
+bool sg_verb_reads(const sg_verb *verb, const sg_option *option)
 {
-    const sg_setting *given[] = {cli->sets, cli->flags};
-    const int count[] = {cli->n_sets, cli->n_flags};
-    for (int g = 0; g < 2; g++)
-        for (int i = 0; i < count[g]; i++)
-            if (sg_option_find(given[g][i].key) && !lists_key(reads, given[g][i].key))
-                return sg_fail(err, SG_E_CONFIG, "%s: %s does not read %s%s%s", given[g][i].label, cli->verb->name,
-                               given[g][i].key, when[0] ? " " : "", when);
+    return (verb->takes & SG_TAKES_SETTINGS) && (lists_key(verb->reads, option->key) || find_use(verb, option->key));
+}
+
+const char *sg_verb_reads_only(const sg_verb *verb, const sg_option *option)
+{
+    const sg_reads *use = lists_key(verb->reads, option->key) ? NULL : find_use(verb, option->key);
+    return use ? use->when : NULL;
+}
+
+/* Does the command read the key as it is being used? */
+static bool reads_key(const void *user, const char *key)
+{
+    const sg_cli *cli = user;
+    if (lists_key(cli->verb->reads, key))
+        return true;
+    for (const sg_reads *use = cli->verb->reads_when; use && use->when; use++)
+        if (lists_key(use->keys, key) && use->holds(cli))
+            return true;
+    return false;
+}
+
+/* A setting on the command line that is not read would have no effect, and be taken for one that had it. */
+static sg_status check_read(const sg_cli *cli, const sg_setting *given, int count, sg_error *err)
+{
+    for (int i = 0; i < count; i++) {
+        const char *key = given[i].key, *name = cli->verb->name;
+        if (!sg_option_find(key) || reads_key(cli, key))
+            continue;
+        const sg_reads *use = find_use(cli->verb, key);
+        return use ? sg_fail(err, SG_E_CONFIG, "%s: %s reads %s only %s", given[i].label, name, key, use->when)
+                   : sg_fail(err, SG_E_CONFIG, "%s: %s does not read %s", given[i].label, name, key);
+    }
     return SG_OK;
 }
 
@@ -388,7 +420,8 @@ sg_status sg_cli_parse(sg_cli *cli, int argc, char **argv, sg_error *err)
         else
             SG_TRY(parse_short(cli, argc, argv, &at, err));
     }
-    SG_TRY(sg_cli_reads_only(cli, cli->verb->reads, "", err));
+    SG_TRY(check_read(cli, cli->sets, cli->n_sets, err));
+    SG_TRY(check_read(cli, cli->flags, cli->n_flags, err));
     return check_arguments(cli, err);
 }
 
@@ -426,6 +459,13 @@ sg_status sg_cli_not_with(const sg_cli *cli, const char *flag, const char *other
     return sg_fail(err, SG_E_CONFIG, "--%s has no effect with --%s", flag, other);
 }
 
+sg_status sg_cli_needs(const sg_cli *cli, const char *flag, const char *other, sg_error *err)
+{
+    if (!sg_cli_has(cli, flag) || sg_cli_has(cli, other))
+        return SG_OK;
+    return sg_fail(err, SG_E_CONFIG, "--%s has no effect without --%s", flag, other);
+}
+
 sg_status sg_cli_int(const sg_cli *cli, const char *flag, int64_t low, int64_t high, int64_t fallback, int64_t *out,
                      sg_error *err)
 {
@@ -447,9 +487,7 @@ sg_status sg_cli_config(const sg_cli *cli, sg_config **out, sg_error *err)
     return sg_cli_config_on(cli, sg_cli_value(cli, "config"), NULL, out, err);
 }
 
-static bool reads_key(const void *verb, const char *key) { return lists_key(((const sg_verb *)verb)->reads, key); }
-
-/* Variables are there for all commands, so those that say nothing to this one are no mistake, unlike its flags. */
+/* Variables are there for all commands and uses, so those that say nothing to this one are no mistake, unlike its flags. */
 sg_status sg_cli_config_on(const sg_cli *cli, const char *file, const char *text, sg_config **out, sg_error *err)
 {
     sg_config_request request = {.file = file,
@@ -460,6 +498,6 @@ sg_status sg_cli_config_on(const sg_cli *cli, const char *file, const char *text
                                  .n_flags = cli->n_flags,
                                  .environment = true,
                                  .reads = reads_key,
-                                 .user = cli->verb};
+                                 .user = cli};
     return sg_config_load(out, &request, err);
 }

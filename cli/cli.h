@@ -51,13 +51,25 @@ enum {
 #define SG_READS_PARTS "|data.split|data.split_seed|data.fractions|data.dev_fraction|"
 #define SG_READS_DEVICE "|threads|device|precision|"
 
+/* Keys that a command reads in some of its uses only: "|data.fractions|" "without FILEs". */
+typedef struct sg_reads {
+    const char *when;
+    bool (*holds)(const sg_cli *cli);
+    const char *keys;
+} sg_reads;
+bool sg_cli_has_files(const sg_cli *cli); /* the command line has arguments */
+bool sg_cli_has_none(const sg_cli *cli);
+
 typedef struct sg_verb {
     const char *name;        /* "train", "data info" */
     const char *arguments;   /* "[FILE...]", "" */
     const char *summary;     /* one line */
     const char *description; /* paragraphs for --help and the manual */
     unsigned takes;
-    const char *reads; /* keys of the configuration, "|seed|model.*|": others are not listed, and refused; NULL: all */
+    /* Keys of the configuration, "|seed|model.*|", and those read in some uses only, ended by a NULL `when` (NULL for none). Others
+     * are not listed, and refused; variables of others are left alone. `reads` NULL: all are read. */
+    const char *reads;
+    const sg_reads *reads_when;
     int min_arguments, max_arguments; /* max -1: any number */
     const sg_flag *flags;             /* own flags, ended by a NULL name; NULL for none */
     int (*run)(sg_cli *cli);          /* returns the exit code */
@@ -89,7 +101,9 @@ extern const sg_flag sg_common_flags[];
 unsigned sg_common_flag_group(const sg_flag *flag); /* 0: taken by all verbs */
 bool sg_cli_is_family(const char *name);            /* the first word of verbs of two, like data */
 bool sg_verb_takes(const sg_verb *verb, const sg_flag *common);
-bool sg_verb_reads(const sg_verb *verb, const sg_option *option);
+bool sg_verb_reads(const sg_verb *verb, const sg_option *option); /* in any of its uses */
+/* The one use in which it does, "without FILEs"; NULL: in all. */
+const char *sg_verb_reads_only(const sg_verb *verb, const sg_option *option);
 sg_status sg_cli_parse(sg_cli *cli, int argc, char **argv, sg_error *err);
 void sg_cli_free(sg_cli *cli);
 bool sg_cli_has(const sg_cli *cli, const char *flag);
@@ -98,11 +112,10 @@ const char *sg_cli_output(const sg_cli *cli); /* -o; NULL if it is not given, or
 /* A whole number given to a flag, or `fallback`. */
 sg_status sg_cli_int(const sg_cli *cli, const char *flag, int64_t low, int64_t high, int64_t fallback, int64_t *out,
                      sg_error *err);
-/* A setting on the command line that is not among the keys of `reads` would have no effect; `when` ("with FILEs", "") tells in which
- * case. */
-sg_status sg_cli_reads_only(const sg_cli *cli, const char *reads, const char *when, sg_error *err);
 /* `flag` has no effect beside `other`. */
 sg_status sg_cli_not_with(const sg_cli *cli, const char *flag, const char *other, sg_error *err);
+/* `flag` has no effect without `other`. */
+sg_status sg_cli_needs(const sg_cli *cli, const char *flag, const char *other, sg_error *err);
 /* The configuration that the command line describes: file, environment, --set and flags. */
 sg_status sg_cli_config(const sg_cli *cli, sg_config **out, sg_error *err);
 /* The same on top of another file or text in place of -c. */
@@ -121,6 +134,11 @@ int sg_cli_usage_error(const sg_cli *cli, const sg_error *err);
 /* "12:00:01 model    mlp 1836-400-400-159" on standard error, unless -q. */
 void sg_cli_log(const sg_cli *cli, const char *topic, const char *fmt, ...) SG_PRINTF(3, 4);
 void sg_cli_warn(const sg_cli *cli, const char *fmt, ...) SG_PRINTF(2, 3);
+/* Write what `print` prints: a new file, or one replaced whole if --force is given, or standard output if `path` is NULL. */
+typedef sg_status sg_print_fn(void *user, FILE *out, sg_error *err);
+sg_status sg_cli_write(const sg_cli *cli, const char *path, sg_print_fn *print, void *user, sg_error *err);
+/* Is the name free, or may it be replaced? */
+sg_status sg_cli_may_write(const sg_cli *cli, const char *path, sg_error *err);
 /* Print a JSON document on standard output and release it. Returns `code`, or SG_EXIT_RUNTIME if it cannot be written. */
 int sg_cli_json(json_t *document, int code);
 typedef enum sg_style { SG_STYLE_BOLD, SG_STYLE_DIM, SG_STYLE_GREEN, SG_STYLE_RED, SG_STYLE_RESET } sg_style;

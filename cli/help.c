@@ -57,26 +57,46 @@ static void print_own_flags(const sg_verb *verb)
             print_flag(flag->letter, flag->name, flag->meta, flag->help, flag->words);
 }
 
-/* Those that the command reads; keys without a flag by name. */
+/* The words that are accepted, and the use of the command that reads it. */
+static const char *explain(const sg_verb *verb, const sg_option *option, char *out, size_t size)
+{
+    const char *words = lists_words(option) ? option->domain : "", *when = sg_verb_reads_only(verb, option);
+    snprintf(out, size, "%s%s%s", words, words[0] && when ? "; " : "", when ? when : "");
+    return out[0] ? out : NULL;
+}
+
+/* Keys without a flag that are read in this use (NULL: in all), by name. */
+static void print_keys(const sg_verb *verb, const char *when)
+{
+    enum { WIDTH = 100 };
+    char title[80];
+    int column = 0;
+    snprintf(title, sizeof title, "  by --set%s%s: ", when ? ", " : "", when ? when : "");
+    for (int32_t i = 0; i < sg_option_count(); i++) {
+        const sg_option *option = sg_option_at(i);
+        if (option->flag[0] || !sg_verb_reads(verb, option) || sg_verb_reads_only(verb, option) != when)
+            continue;
+        bool fits = column + (int)strlen(option->key) < WIDTH;
+        int used = printf("%s%s", column == 0 ? title : fits ? " " : "\n            ", option->key);
+        column = fits ? column + used : used - 1;
+    }
+    fputs(column ? "\n" : "", stdout);
+}
+
+/* Those that the command reads. */
 static void print_settings(const sg_cli *cli, const sg_verb *verb)
 {
-    int column = 0;
+    char more[256];
     printf("\n%ssettings%s (by flag, or --set KEY=VALUE; `sealgraph config show` tells the keys of all)\n",
            sg_paint(cli->color_out, SG_STYLE_BOLD), sg_paint(cli->color_out, SG_STYLE_RESET));
     for (int32_t i = 0; i < sg_option_count(); i++) {
         const sg_option *option = sg_option_at(i);
         if (sg_verb_reads(verb, option) && option->flag[0])
-            print_flag(0, option->flag, option_meta(option), option->help, lists_words(option) ? option->domain : NULL);
+            print_flag(0, option->flag, option_meta(option), option->help, explain(verb, option, more, sizeof more));
     }
-    for (int32_t i = 0; i < sg_option_count(); i++) {
-        const sg_option *option = sg_option_at(i);
-        if (!sg_verb_reads(verb, option) || option->flag[0])
-            continue;
-        bool fits = column + (int)strlen(option->key) < 90;
-        column += printf("%s%s", column == 0 ? "  by --set: " : fits ? " " : "\n            ", option->key);
-        column = fits ? column : 12 + (int)strlen(option->key);
-    }
-    fputs(column ? "\n" : "", stdout);
+    print_keys(verb, NULL);
+    for (const sg_reads *use = verb->reads_when; use && use->when; use++)
+        print_keys(verb, use->when);
 }
 
 int sg_help_verb(const sg_cli *cli, const sg_verb *verb)

@@ -1,9 +1,13 @@
 /* output.c - results on standard output, messages on standard error. */
 #include "cli/cli.h"
 
+#include "serialize/serialize.h"
+
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 int sg_exit_code(sg_status status)
@@ -96,6 +100,44 @@ void sg_cli_warn(const sg_cli *cli, const char *fmt, ...)
     vfprintf(stderr, fmt, args);
     fputc('\n', stderr);
     va_end(args);
+}
+
+/* ---- files */
+
+sg_status sg_cli_may_write(const sg_cli *cli, const char *path, sg_error *err)
+{
+    struct stat st; /* pipes and devices are written to, not replaced */
+    if (sg_cli_has(cli, "force") || stat(path, &st) != 0 || !(S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)))
+        return SG_OK;
+    return sg_fail(err, SG_E_CONFIG, "%s exists; --force replaces it", path);
+}
+
+static sg_status print_to_stdout(sg_print_fn *print, void *user, sg_error *err)
+{
+    SG_TRY(print(user, stdout, err));
+    return fflush(stdout) == 0 && !ferror(stdout)
+               ? SG_OK
+               : sg_fail(err, SG_E_IO, "cannot write to standard output: %s", strerror(errno));
+}
+
+sg_status sg_cli_write(const sg_cli *cli, const char *path, sg_print_fn *print, void *user, sg_error *err)
+{
+    char *text = NULL;
+    size_t size = 0;
+    if (!path)
+        return print_to_stdout(print, user, err);
+    SG_TRY(sg_cli_may_write(cli, path, err));
+    FILE *stream = open_memstream(&text, &size);
+    if (!stream)
+        return sg_fail(err, SG_E_MEMORY, "out of memory");
+    sg_status status = print(user, stream, err);
+    bool whole = !ferror(stream);
+    if ((fclose(stream) != 0 || !whole) && status == SG_OK)
+        status = sg_fail(err, SG_E_MEMORY, "out of memory for %s", path);
+    if (status == SG_OK)
+        status = sg_file_write(path, text, size, err);
+    free(text);
+    return status;
 }
 
 /* Warnings always, notices with -v. A file with thousands of oddities must not bury the rest. */

@@ -21,16 +21,14 @@ static void release(source *s)
     sg_config_free(s->config);
 }
 
-static sg_status open_source(const sg_cli *cli, source *s, sg_error *err)
+static sg_status open_source(const sg_cli *cli, source *s, bool divide, sg_error *err)
 {
     memset(s, 0, sizeof *s);
     SG_TRY(sg_cli_config(cli, &s->config, err));
     if (cli->n_arguments > 0)
-        SG_TRY(sg_cli_reads_only(cli, SG_READS_FORM "|data.split_seed|data.fractions|", "with FILEs", err));
-    if (cli->n_arguments > 0)
         return sg_config_read_files(s->config, cli->arguments, cli->n_arguments, &s->data, err);
-    SG_TRY(sg_config_read_data(s->config, &s->data, &s->split, err));
-    s->divided = true;
+    SG_TRY(sg_config_read_data(s->config, &s->data, divide ? &s->split : NULL, err));
+    s->divided = divide;
     return SG_OK;
 }
 
@@ -118,7 +116,7 @@ static int info(sg_cli *cli)
     source s;
     sg_error err;
     int code = SG_EXIT_OK;
-    sg_status status = open_source(cli, &s, &err);
+    sg_status status = open_source(cli, &s, true, &err);
     if (status != SG_OK) {
         code = sg_cli_fail(cli, &err);
     } else {
@@ -154,7 +152,7 @@ static int check(sg_cli *cli)
 {
     source s;
     sg_error err;
-    sg_status status = open_source(cli, &s, &err);
+    sg_status status = open_source(cli, &s, false, &err);
     if (status == SG_OK && sg_dataset_check(s.data) < 0)
         status = sg_fail(&err, SG_E_MEMORY, "out of memory");
     int code = status == SG_OK ? print_notes(cli, s.data) : sg_cli_fail(cli, &err);
@@ -189,15 +187,6 @@ static sg_status output_format(const sg_cli *cli, const char *path, sg_data_form
     return sg_fail(err, SG_E_CONFIG, "the name %s does not tell a format: use --to arff, libsvm or xc", path);
 }
 
-static sg_status refuse_existing(const sg_cli *cli, const char *path, sg_error *err)
-{
-    FILE *file = sg_cli_has(cli, "force") ? NULL : fopen(path, "rb");
-    if (!file)
-        return SG_OK;
-    fclose(file);
-    return sg_fail(err, SG_E_CONFIG, "%s exists; --force replaces it", path);
-}
-
 static sg_status convert_to(const sg_cli *cli, source *s, sg_error *err)
 {
     sg_data_format format;
@@ -207,10 +196,10 @@ static sg_status convert_to(const sg_cli *cli, source *s, sg_error *err)
         return sg_fail(err, SG_E_CONFIG, "data convert needs -o FILE");
     SG_TRY(output_format(cli, path, &format, err));
     if (sg_cli_output(cli))
-        SG_TRY(refuse_existing(cli, path, err));
+        SG_TRY(sg_cli_may_write(cli, path, err));
     else if (cli->json)
         return sg_fail(err, SG_E_CONFIG, "-o - and --json both want standard output");
-    SG_TRY(open_source(cli, s, err));
+    SG_TRY(open_source(cli, s, false, err));
     return sg_dataset_write(s->data, sg_cli_output(cli), format, err);
 }
 
@@ -241,7 +230,10 @@ static int convert(sg_cli *cli)
 static sg_status split_to(const sg_cli *cli, source *s, sg_error *err)
 {
     const char *path = sg_cli_output(cli);
-    SG_TRY(open_source(cli, s, err));
+    memset(s, 0, sizeof *s);
+    if (path)
+        SG_TRY(sg_cli_may_write(cli, path, err));
+    SG_TRY(open_source(cli, s, true, err));
     if (!s->divided) {
         const sg_train_config *v = sg_config_values(s->config);
         SG_TRY(sg_split_stratified(&s->split, s->data, v->data.fractions.at, (uint64_t)v->data.split_seed, err));
@@ -249,8 +241,6 @@ static sg_status split_to(const sg_cli *cli, source *s, sg_error *err)
     }
     if (!path && cli->json)
         return SG_OK;
-    if (path)
-        SG_TRY(refuse_existing(cli, path, err));
     return sg_split_write(&s->split, s->data, path, err);
 }
 
@@ -272,6 +262,12 @@ static int split(sg_cli *cli)
     return code;
 }
 
+/* Files that are given are no parts; those of a configuration are divided where somebody asks for it. */
+static const sg_reads reads_files[] = {{"without FILEs", sg_cli_has_none, SG_READS_FILES}, {0}};
+static const sg_reads reads_parts[] = {{"without FILEs", sg_cli_has_none, SG_READS_FILES SG_READS_PARTS}, {0}};
+static const sg_reads reads_division[] = {
+    {"without FILEs", sg_cli_has_none, SG_READS_FILES "|data.split|data.dev_fraction|"}, {0}};
+
 const sg_verb sg_verb_data_info = {
     .name = "data info",
     .arguments = "[FILE...]",
@@ -280,7 +276,8 @@ const sg_verb sg_verb_data_info = {
         "FILEs are read as one data set; without them the files of the configuration are, and its parts are\n"
         "counted too:  sealgraph data info --train a.arff.gz --labels-xml a.xml",
     .takes = SG_TAKES_CONFIG,
-    .reads = SG_READS_FORM SG_READS_FILES SG_READS_PARTS,
+    .reads = SG_READS_FORM,
+    .reads_when = reads_parts,
     .max_arguments = -1,
     .run = info,
 };
@@ -291,7 +288,8 @@ const sg_verb sg_verb_data_check = {
     .summary = "look for oddities in a data set",
     .description = "Constant features, labels that are never or always on, duplicate and unlabelled rows.",
     .takes = SG_TAKES_CONFIG,
-    .reads = SG_READS_FORM SG_READS_FILES,
+    .reads = SG_READS_FORM,
+    .reads_when = reads_files,
     .max_arguments = -1,
     .run = check,
 };
@@ -309,7 +307,8 @@ const sg_verb sg_verb_data_convert = {
         "Features are written as they enter a net (nominal attributes encoded, nothing scaled). A name that\n"
         "ends in .gz is compressed.",
     .takes = SG_TAKES_CONFIG | SG_TAKES_OUTPUT,
-    .reads = SG_READS_FORM SG_READS_FILES,
+    .reads = SG_READS_FORM,
+    .reads_when = reads_files,
     .max_arguments = -1,
     .flags = convert_flags,
     .run = convert,
@@ -322,7 +321,8 @@ const sg_verb sg_verb_data_split = {
     .description = "Iterative stratification by --fractions and --split-seed. The lines `row TAB part` go to -o or to\n"
                    "standard output; --split reads them.",
     .takes = SG_TAKES_CONFIG | SG_TAKES_OUTPUT,
-    .reads = SG_READS_FORM SG_READS_FILES SG_READS_PARTS,
+    .reads = SG_READS_FORM "|data.split_seed|data.fractions|",
+    .reads_when = reads_division,
     .max_arguments = -1,
     .run = split,
 };

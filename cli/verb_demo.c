@@ -76,7 +76,7 @@ static sg_status configure(demo *d, sg_error *err)
         snprintf(text + used, sizeof text - used, "name: %s, %s", losses[i], recipe + used);
         SG_TRY(sg_cli_config_on(d->cli, "the demo's recipe", text, &d->config[i], err));
     }
-    return SG_OK;
+    return sg_config_check_training(d->config[1], err);
 }
 
 /* ---- the picture: how the loss-net's global term ties labels together.

@@ -55,9 +55,6 @@ static sg_status evaluate(const sg_cli *cli, evaluation *e, sg_error *err)
 {
     int64_t cells;
     SG_TRY(sg_require_check(cli, false, err));
-    if (cli->n_arguments > 1)
-        SG_TRY(
-            sg_cli_reads_only(cli, SG_READS_DEVICE, "with FILEs, which are read as those of its training were", err));
     SG_TRY(sg_trained_open(&e->trained, cli->arguments[0], err));
     SG_TRY(sg_cli_config_on(cli, "recipe of the model", e->trained->model->recipe, &e->config, err));
     SG_TRY(read_data(cli, e, err));
@@ -118,15 +115,21 @@ static int run(sg_cli *cli)
     return code;
 }
 
+static bool is_alone(const sg_cli *cli) { return cli->n_arguments < 2; }
+
+static const sg_reads reads_when[] = {{"without FILEs", is_alone, SG_READS_FORM SG_READS_FILES SG_READS_PARTS}, {0}};
+
 const sg_verb sg_verb_eval = {
     .name = "eval",
     .arguments = "RUN [FILE...]",
     .summary = "evaluate a trained model",
     .description =
         "RUN is a run folder or a model folder. Without FILEs the test rows of the model's recipe are used, but for\n"
-        "those without a label, which its parts leave out. With FILEs all their rows count, as they do for `score`.",
+        "those without a label, which its parts leave out. With FILEs, which are read as those of its\n"
+        "training were, all their rows count, as they do for `score`.",
     .takes = SG_TAKES_SETTINGS | SG_TAKES_REQUIRE,
-    .reads = SG_READS_DEVICE SG_READS_FORM SG_READS_FILES SG_READS_PARTS,
+    .reads = SG_READS_DEVICE,
+    .reads_when = reads_when,
     .min_arguments = 1,
     .max_arguments = -1,
     .run = run,

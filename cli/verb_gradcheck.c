@@ -209,17 +209,11 @@ static int check_recipe(sg_cli *cli)
     return code;
 }
 
-#define READS_RECIPE                                                                                                   \
-    "|seed|model.hidden|model.activation|energy.hidden|energy.global|loss.name|loss.energy_weight|loss.bce_weight|"
-
 static int run(sg_cli *cli)
 {
     sg_error err;
     bool golden = sg_cli_has(cli, "golden");
     if (sg_cli_not_with(cli, "order", "golden", &err) != SG_OK)
-        return sg_cli_usage_error(cli, &err);
-    if (sg_cli_reads_only(cli, golden ? "|device|" : READS_RECIPE, golden ? "with --golden" : "without --golden",
-                          &err) != SG_OK)
         return sg_cli_usage_error(cli, &err);
     if (golden)
         return sg_gradcheck_golden(cli);
@@ -236,6 +230,15 @@ static const sg_flag flags[] = {
     {NULL, 0, NULL, NULL, NULL},
 };
 
+static bool is_golden(const sg_cli *cli) { return sg_cli_has(cli, "golden"); }
+static bool is_recipe(const sg_cli *cli) { return !is_golden(cli); }
+
+static const sg_reads reads_when[] = {
+    {"with --golden", is_golden, "|device|"},
+    {"without --golden", is_recipe,
+     "|seed|model.hidden|model.activation|energy.hidden|energy.global|loss.name|loss.energy_weight|loss.bce_weight|"},
+    {0}};
+
 const sg_verb sg_verb_gradcheck = {
     .name = "gradcheck",
     .arguments = "",
@@ -251,7 +254,8 @@ const sg_verb sg_verb_gradcheck = {
         "and\n"
         "1e-5 on cpu (1e-4, 1e-3). Exit code 1 if a case fails or is not known here; -v lists them all.",
     .takes = SG_TAKES_CONFIG,
-    .reads = READS_RECIPE "|device|",
+    .reads = "|",
+    .reads_when = reads_when,
     .flags = flags,
     .run = run,
 };

@@ -4,10 +4,10 @@
 #include "cli/cli.h"
 #include "runtime/runtime.h"
 
-#include <errno.h>
 #include <string.h>
 
 typedef struct drawing {
+    const sg_cli *cli;
     sg_config *config;
     sg_training_data *data;
     sg_dataset *stand_in; /* of one row; or NULL */
@@ -48,15 +48,42 @@ static sg_status stand_in(drawing *d, sg_error *err)
     return status;
 }
 
-/* What the graph is built for: the data, unless its files are not named or cannot be read. */
+/* Do the command line or the environment name data? What is named there must be there. */
+static bool names_data(const sg_config *config)
+{
+    static const char *const keys[] = {"data.dir",  "data.files", "data.train",     "data.validation",
+                                       "data.test", "data.split", "data.labels_xml"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const char *origin = sg_config_origin(config, keys[i]);
+        if (strncmp(origin, "--", 2) == 0 || strncmp(origin, "SEALGRAPH_", 10) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* What to do where a recipe names files that are not here. */
+static sg_status without_files(sg_error *err)
+{
+    char why[SG_ERROR_TEXT], file[SG_ERROR_FILE];
+    snprintf(why, sizeof why, "%s", err->text);
+    snprintf(file, sizeof file, "%s", err->file);
+    return sg_fail_at(err, SG_E_IO, file, 0, 0,
+                      "%.200s; give --data-dir, or data.features_count and data.labels_count for a graph without data",
+                      why);
+}
+
+/* What the graph is built for: the data, or the sizes given where no data is named, or a recipe's files are not at hand. */
 static sg_status find_data(const sg_cli *cli, drawing *d, const sg_dataset **out, sg_error *err)
 {
     const sg_train_config *v = sg_config_values(d->config);
-    bool named = v->data.files.count + v->data.train.count > 0;
+    bool typed = names_data(d->config), sized = v->data.features_count > 0 && v->data.labels_count > 0;
+    bool named = typed || v->data.files.count + v->data.train.count > 0;
     sg_status status = named ? sg_training_data_load(&d->data, d->config, err) : SG_E_IO;
     if (status == SG_OK)
         *out = d->data->data;
-    if (status != SG_E_IO)
+    if (status == SG_E_IO && named && !typed && !sized)
+        return without_files(err);
+    if (status != SG_E_IO || typed)
         return status;
     SG_TRY(stand_in(d, err));
     *out = d->stand_in;
@@ -67,11 +94,14 @@ static sg_status find_data(const sg_cli *cli, drawing *d, const sg_dataset **out
 
 static sg_status build(const sg_cli *cli, drawing *d, sg_error *err)
 {
-    const sg_dataset *data;
+    const sg_dataset *data = NULL;
     SG_TRY(sg_cli_not_with(cli, "as", "plan", err));
     if (!sg_cli_output(cli))
         SG_TRY(sg_cli_not_with(cli, "as", "json", err));
+    if (sg_cli_output(cli))
+        SG_TRY(sg_cli_may_write(cli, sg_cli_output(cli), err));
     SG_TRY(sg_cli_config(cli, &d->config, err));
+    SG_TRY(sg_config_check_training(d->config, err));
     const sg_train_config *v = sg_config_values(d->config);
     SG_TRY(find_data(cli, d, &data, err));
     d->store = sg_store_new(sg_config_real(v));
@@ -117,10 +147,13 @@ static sg_status compile(const drawing *d, wanted *w, sg_error *err)
 
 static const char *what(const sg_cli *cli) { return sg_cli_value(cli, "of") ? sg_cli_value(cli, "of") : "step"; }
 
-static void print_cost(const sg_cli *cli, const wanted *w, FILE *out)
+static void print_cost(const drawing *d, const wanted *w, FILE *out)
 {
     const sg_plan_info *i = &w->info;
-    fprintf(out, "graph        %s\nbackend      %s\n", what(cli), w->backend);
+    const sg_dataset *data = d->stand_in ? d->stand_in : d->data->data;
+    fprintf(out, "graph        %s, for %lld features and %lld labels%s\n", what(d->cli), (long long)data->features,
+            (long long)data->labels, d->stand_in ? ", of no data" : "");
+    fprintf(out, "backend      %s\n", w->backend);
     fprintf(out, "kernels      %d, of these %d fused chains\n", i->nodes, i->fused);
     fprintf(out, "arithmetic   %.6g Mflop a run\n", 1e-6 * i->flops);
     fprintf(out, "traffic      %.6g MB a run, at least\n", 1e-6 * i->bytes);
@@ -129,25 +162,35 @@ static void print_cost(const sg_cli *cli, const wanted *w, FILE *out)
     fprintf(out, "temporaries  %zu bytes planned\n", i->temporary_bytes);
 }
 
-static json_t *cost_document(const sg_cli *cli, const wanted *w)
+/* {"features", "labels", "of_data": false if these are given sizes}. */
+static json_t *sizes_document(const drawing *d)
+{
+    const sg_dataset *data = d->stand_in ? d->stand_in : d->data->data;
+    return json_pack("{s:I,s:I,s:b}", "features", (json_int_t)data->features, "labels", (json_int_t)data->labels,
+                     "of_data", !d->stand_in);
+}
+
+static json_t *cost_document(const drawing *d, const wanted *w)
 {
     const sg_plan_info *i = &w->info;
     json_t *bytes =
         json_pack("{s:I,s:I,s:I,s:I}", "parameters", (json_int_t)i->store_bytes, "inputs", (json_int_t)i->input_bytes,
                   "results", (json_int_t)i->result_bytes, "temporaries", (json_int_t)i->temporary_bytes);
-    return json_pack("{s:o,s:s,s:i,s:i,s:f,s:f,s:o}", "graph", sg_json_text(what(cli)), "backend", w->backend,
-                     "kernels", (int)i->nodes, "fused", (int)i->fused, "flops", i->flops, "traffic", i->bytes,
-                     "planned", bytes);
+    return json_pack("{s:o,s:o,s:s,s:i,s:i,s:f,s:f,s:o}", "graph", sg_json_text(what(d->cli)), "sizes",
+                     sizes_document(d), "backend", w->backend, "kernels", (int)i->nodes, "fused", (int)i->fused,
+                     "flops", i->flops, "traffic", i->bytes, "planned", bytes);
 }
 
-static sg_status print(const sg_cli *cli, const drawing *d, FILE *out, sg_error *err)
+static sg_status print(void *user, FILE *out, sg_error *err)
 {
+    const drawing *d = user;
+    const sg_cli *cli = d->cli;
     bool cost = sg_cli_has(cli, "plan"), kernels = is(cli, "as", "plan");
     if (cost || kernels) {
         wanted w = {.kernels = kernels ? out : NULL};
         SG_TRY(compile(d, &w, err));
         if (cost)
-            print_cost(cli, &w, out);
+            print_cost(d, &w, out);
         return SG_OK;
     }
     if (is(cli, "as", "dot"))
@@ -163,15 +206,7 @@ static sg_status draw(const sg_cli *cli, drawing *d, sg_error *err)
     SG_TRY(build(cli, d, err));
     if (cli->json && !path)
         return SG_OK;
-    FILE *out = path ? fopen(path, sg_cli_has(cli, "force") ? "w" : "wx") : stdout;
-    if (!out && errno == EEXIST)
-        return sg_fail(err, SG_E_CONFIG, "%s exists; --force replaces it", path);
-    if (!out)
-        return sg_fail(err, SG_E_IO, "cannot create %s: %s", path, strerror(errno));
-    sg_status status = print(cli, d, out, err);
-    if (path && fclose(out) != 0 && status == SG_OK)
-        status = sg_fail(err, SG_E_IO, "cannot write %s: %s", path, strerror(errno));
-    return status;
+    return sg_cli_write(cli, path, print, d, err);
 }
 
 static int summary(const sg_cli *cli, const drawing *d)
@@ -179,7 +214,7 @@ static int summary(const sg_cli *cli, const drawing *d)
     if (sg_cli_has(cli, "plan")) {
         wanted w = {.kernels = NULL};
         sg_error err;
-        return compile(d, &w, &err) == SG_OK ? sg_cli_json(cost_document(cli, &w), SG_EXIT_OK) : sg_cli_fail(cli, &err);
+        return compile(d, &w, &err) == SG_OK ? sg_cli_json(cost_document(d, &w), SG_EXIT_OK) : sg_cli_fail(cli, &err);
     }
     json_t *entries = json_array();
     for (int32_t i = 0; i < sg_store_count(d->store); i++) {
@@ -188,14 +223,14 @@ static int summary(const sg_cli *cli, const drawing *d)
                               json_pack("{s:s,s:I,s:b}", "name", entry->name, "elements",
                                         (json_int_t)sg_shape_count(&entry->shape), "trainable", entry->trainable));
     }
-    return sg_cli_json(json_pack("{s:i,s:o,s:o}", "nodes", (int)sg_node_count(d->graph), "written",
-                                 sg_json_text(sg_cli_output(cli)), "entries", entries),
+    return sg_cli_json(json_pack("{s:i,s:o,s:o,s:o}", "nodes", (int)sg_node_count(d->graph), "sizes", sizes_document(d),
+                                 "written", sg_json_text(sg_cli_output(cli)), "entries", entries),
                        SG_EXIT_OK);
 }
 
 static int run(sg_cli *cli)
 {
-    drawing d = {0};
+    drawing d = {.cli = cli};
     sg_error err;
     int code = SG_EXIT_OK;
     if (draw(cli, &d, &err) != SG_OK)
@@ -213,18 +248,30 @@ static const sg_flag flags[] = {
     {NULL, 0, NULL, NULL, NULL},
 };
 
+static bool is_compiled(const sg_cli *cli) { return sg_cli_has(cli, "plan") || is(cli, "as", "plan"); }
+static bool has_loss(const sg_cli *cli) { return !is(cli, "of", "predict"); }
+static bool is_step(const sg_cli *cli) { return has_loss(cli) && !is(cli, "of", "hvp"); }
+
+static const sg_reads reads_when[] = {
+    {"with --plan or --as plan", is_compiled, "|threads|precision|"},
+    {"unless --of predict", has_loss, "|model.dropout|energy.*|loss.name|loss.energy_weight|loss.bce_weight|"},
+    {"with --of step", is_step,
+     "|loss.method|loss.samples|loss.n_energy|loss.n_task|train.weight_decay|train.energy_weight_decay|train.clip|"},
+    {0}};
+
 const sg_verb sg_verb_graph = {
     .name = "graph",
     .arguments = "",
     .summary = "print the graph of a recipe",
     .description =
         "For a picture:  sealgraph graph -c FILE --of predict --as dot | dot -Tsvg > graph.svg\n"
-        "Sizes are those of the recipe's data. Without its files they are data.features_count and data.labels_count,\n"
-        "5 and 4 by default:  sealgraph graph -c FILE --set data.features_count=1836 --set data.labels_count=159",
+        "Sizes are those of the data. Where no data is named they are data.features_count and data.labels_count, or 5\n"
+        "and 4; so they are for a recipe whose files are not at hand, if both are given:\n"
+        "  sealgraph graph -c FILE --set data.features_count=1836 --set data.labels_count=159",
     .takes = SG_TAKES_CONFIG | SG_TAKES_OUTPUT,
-    .reads = SG_READS_DEVICE SG_READS_FORM SG_READS_FILES SG_READS_PARTS
-    "|data.scaling|data.impute|model.*|energy.*|"
-    "loss.*|train.batch|train.weight_decay|train.energy_weight_decay|train.clip|",
+    .reads = SG_READS_FORM SG_READS_FILES SG_READS_PARTS
+    "|data.scaling|data.impute|model.hidden|model.activation|train.batch|device|",
+    .reads_when = reads_when,
     .flags = flags,
     .run = run,
 };

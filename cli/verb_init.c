@@ -14,8 +14,9 @@ static bool is_relevant(const sg_option *option, const sg_train_config *v)
     return v->loss.name != SG_LOSS_CROSS_ENTROPY || !energy;
 }
 
-static void write_config(const sg_config *config, FILE *out)
+static sg_status write_config(void *user, FILE *out, sg_error *err)
 {
+    const sg_config *config = user;
     char value[8192];
     char section[32] = "";
     fputs("# Made by `sealgraph init`. `sealgraph train -c FILE -o DIR` trains it.\n\n", out);
@@ -34,22 +35,8 @@ static void write_config(const sg_config *config, FILE *out)
         fprintf(out, "%*s # %s%s%s%s\n", used < 36 ? 36 - used : 0, "", option->help, option->domain[0] ? "; " : "",
                 option->domain, "");
     }
-}
-
-static sg_status write_file(const sg_cli *cli, const sg_config *config, const char *path, sg_error *err)
-{
-    char *text = NULL;
-    size_t size = 0;
-    if (access(path, F_OK) == 0 && !sg_cli_has(cli, "force"))
-        return sg_fail(err, SG_E_CONFIG, "%s exists; --force replaces it", path);
-    FILE *stream = open_memstream(&text, &size);
-    if (!stream)
-        return sg_fail(err, SG_E_MEMORY, "out of memory");
-    write_config(config, stream);
-    fclose(stream);
-    sg_status status = sg_file_write(path, text, size, err);
-    free(text);
-    return status;
+    (void)err;
+    return SG_OK;
 }
 
 static int run(sg_cli *cli)
@@ -60,10 +47,8 @@ static int run(sg_cli *cli)
     if (sg_cli_config(cli, &config, &err) != SG_OK)
         return sg_cli_fail(cli, &err);
     sg_status status = SG_OK;
-    if (path)
-        status = write_file(cli, config, path, &err);
-    else if (!cli->json)
-        write_config(config, stdout);
+    if (path || !cli->json)
+        status = sg_cli_write(cli, path, write_config, config, &err);
     sg_config_free(config);
     if (status != SG_OK)
         return sg_cli_fail(cli, &err);

@@ -3,7 +3,6 @@
 #include "models/data_internal.h"
 #include "serialize/serialize.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +13,7 @@ typedef struct prediction {
     float *p;       /* [rows, labels] */
     int64_t *order; /* labels of one row, best first */
     int64_t top;    /* scores written a row */
+    bool as_labels;
 } prediction;
 
 static void release(prediction *s)
@@ -30,6 +30,8 @@ static sg_status predict(const sg_cli *cli, prediction *s, sg_error *err)
     int64_t cells;
     if (!sg_cli_output(cli))
         SG_TRY(sg_cli_not_with(cli, "to", "json", err));
+    const char *form = sg_cli_value(cli, "to");
+    s->as_labels = form && strcmp(form, "labels") == 0;
     SG_TRY(sg_trained_open(&s->trained, cli->arguments[0], err));
     SG_TRY(sg_cli_config_on(cli, "recipe of the model", s->trained->model->recipe, &s->config, err));
     SG_TRY(sg_cli_int(cli, "top", 1, 1 << 30, s->trained->labels, &s->top, err));
@@ -98,37 +100,16 @@ static void write_labels(prediction *s, int64_t row, FILE *out)
 
 /* ---- where to */
 
-static sg_status write_to(const sg_cli *cli, prediction *s, FILE *out, sg_error *err)
+static sg_status print_rows(void *user, FILE *out, sg_error *err)
 {
-    const char *form = sg_cli_value(cli, "to");
+    prediction *s = user;
+    (void)err;
     for (int64_t row = 0; row < s->data->rows; row++)
-        if (form && strcmp(form, "labels") == 0)
+        if (s->as_labels)
             write_labels(s, row, out);
         else
             write_jsonl(s, row, out);
-    return fflush(out) == 0 && !ferror(out) ? SG_OK
-                                            : sg_fail(err, SG_E_IO, "cannot write predictions: %s", strerror(errno));
-}
-
-static sg_status write_file(const sg_cli *cli, prediction *s, const char *path, sg_error *err)
-{
-    char *text = NULL;
-    size_t size = 0;
-    FILE *exists = sg_cli_has(cli, "force") ? NULL : fopen(path, "rb");
-    if (exists) {
-        fclose(exists);
-        return sg_fail(err, SG_E_CONFIG, "%s exists; --force replaces it", path);
-    }
-    FILE *stream = open_memstream(&text, &size);
-    if (!stream)
-        return sg_fail(err, SG_E_MEMORY, "out of memory");
-    sg_status status = write_to(cli, s, stream, err);
-    if (fclose(stream) != 0 && status == SG_OK)
-        status = sg_fail(err, SG_E_MEMORY, "out of memory");
-    if (status == SG_OK)
-        status = sg_file_write(path, text, size, err);
-    free(text);
-    return status;
+    return SG_OK;
 }
 
 static int write_json(const sg_cli *cli, prediction *s)
@@ -148,11 +129,11 @@ static int run(sg_cli *cli)
     prediction s = {0};
     sg_error err;
     const char *path = sg_cli_output(cli);
-    sg_status status = predict(cli, &s, &err);
-    if (status == SG_OK && path)
-        status = write_file(cli, &s, path, &err);
-    else if (status == SG_OK && !cli->json)
-        status = write_to(cli, &s, stdout, &err);
+    sg_status status = path ? sg_cli_may_write(cli, path, &err) : SG_OK;
+    if (status == SG_OK)
+        status = predict(cli, &s, &err);
+    if (status == SG_OK && (path || !cli->json))
+        status = sg_cli_write(cli, path, print_rows, &s, &err);
     int code = SG_EXIT_OK;
     if (status != SG_OK)
         code = sg_cli_fail(cli, &err);

@@ -3,7 +3,6 @@
 #include "cli/cli.h"
 #include "serialize/serialize.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -210,28 +209,36 @@ static sg_status make_pair(const sg_cli *cli, const sg_config *config, pair *s, 
 
 /* ---- report */
 
-static sg_status write_per_label(const pair *s, const float *thresholds, const char *path, sg_error *err)
+/* What is printed of each label. */
+typedef struct label_table {
+    const sg_dataset *gold;
+    const sg_label_report *reports;
+} label_table;
+
+static sg_status print_per_label(void *user, FILE *out, sg_error *err)
 {
-    const sg_dataset *gold = s->gold;
-    sg_label_report *reports = sg_calloc(gold->labels, sizeof *reports);
-    char *text = NULL;
-    size_t size = 0;
-    FILE *stream = reports ? open_memstream(&text, &size) : NULL;
-    sg_status status = stream ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
-    if (status == SG_OK)
-        status = sg_metrics_per_label(reports, s->p, s->y, s->known, gold->rows, gold->labels, thresholds, err);
-    if (status == SG_OK) {
-        fputs("label\ttp\tfp\tfn\tprecision\trecall\tf1\n", stream);
-        for (int64_t i = 0; i < gold->labels; i++)
-            fprintf(stream, "%s\t%lld\t%lld\t%lld\t%.6f\t%.6f\t%.6f\n", gold->schema->label_names[i],
-                    (long long)reports[i].tp, (long long)reports[i].fp, (long long)reports[i].fn, reports[i].precision,
-                    reports[i].recall, reports[i].f1);
+    const label_table *t = user;
+    (void)err;
+    fputs("label\ttp\tfp\tfn\tprecision\trecall\tf1\n", out);
+    for (int64_t i = 0; i < t->gold->labels; i++) {
+        const sg_label_report *r = &t->reports[i];
+        fprintf(out, "%s\t%lld\t%lld\t%lld\t%.6f\t%.6f\t%.6f\n", t->gold->schema->label_names[i], (long long)r->tp,
+                (long long)r->fp, (long long)r->fn, r->precision, r->recall, r->f1);
     }
-    if (stream)
-        fclose(stream);
+    return SG_OK;
+}
+
+static sg_status write_per_label(const sg_cli *cli, const pair *s, const float *thresholds, sg_error *err)
+{
+    const char *path = sg_cli_value(cli, "per-label");
+    sg_label_report *reports = sg_calloc(s->gold->labels, sizeof *reports);
+    if (!reports)
+        return sg_fail(err, SG_E_MEMORY, "out of memory");
+    label_table table = {s->gold, reports};
+    sg_status status =
+        sg_metrics_per_label(reports, s->p, s->y, s->known, s->gold->rows, s->gold->labels, thresholds, err);
     if (status == SG_OK)
-        status = sg_file_write(path, text, size, err);
-    free(text);
+        status = sg_cli_write(cli, strcmp(path, "-") == 0 ? NULL : path, print_per_label, &table, err);
     sg_free(reports);
     return status;
 }
@@ -249,7 +256,6 @@ static int print_metrics(const sg_cli *cli, const pair *s, const sg_metrics *met
 static sg_status score(const sg_cli *cli, const sg_config *config, pair *s, sg_metrics *metrics, sg_error *err)
 {
     const sg_train_config *v = sg_config_values(config);
-    const char *per_label = sg_cli_value(cli, "per-label");
     SG_TRY(make_pair(cli, config, s, err));
     float *thresholds = sg_calloc(s->gold->labels, sizeof *thresholds);
     if (!thresholds)
@@ -258,10 +264,19 @@ static sg_status score(const sg_cli *cli, const sg_config *config, pair *s, sg_m
         thresholds[i] = (float)v->train.threshold;
     sg_status status = sg_metrics_multilabel(metrics, s->p, s->y, s->known, s->gold->rows, s->gold->labels, thresholds,
                                              s->scored, err);
-    if (status == SG_OK && per_label)
-        status = write_per_label(s, thresholds, per_label, err);
+    if (status == SG_OK && sg_cli_has(cli, "per-label"))
+        status = write_per_label(cli, s, thresholds, err);
     sg_free(thresholds);
     return status;
+}
+
+static sg_status check_output(const sg_cli *cli, sg_error *err)
+{
+    const char *path = sg_cli_value(cli, "per-label");
+    SG_TRY(sg_cli_needs(cli, "force", "per-label", err));
+    if (path && strcmp(path, "-") != 0)
+        return sg_cli_may_write(cli, path, err);
+    return path && cli->json ? sg_fail(err, SG_E_CONFIG, "--per-label - and --json both want standard output") : SG_OK;
 }
 
 static int run(sg_cli *cli)
@@ -271,13 +286,21 @@ static int run(sg_cli *cli)
     sg_metrics metrics;
     sg_error err;
     pair s = {.path = cli->arguments[1]};
-    sg_status status = sg_cli_config(cli, &config, &err);
+    const char *per_label = sg_cli_value(cli, "per-label");
+    bool in_place = per_label && strcmp(per_label, "-") == 0; /* of the metrics */
+    sg_status status = check_output(cli, &err);
+    if (status == SG_OK)
+        status = sg_cli_config(cli, &config, &err);
     if (status == SG_OK)
         status = sg_config_read_files(config, cli->arguments, 1, &gold, &err);
     s.gold = gold;
     if (status == SG_OK)
         status = score(cli, config, &s, &metrics, &err);
-    int code = status == SG_OK ? print_metrics(cli, &s, &metrics) : sg_cli_fail(cli, &err);
+    int code = SG_EXIT_OK;
+    if (status != SG_OK)
+        code = sg_cli_fail(cli, &err);
+    else if (!in_place)
+        code = print_metrics(cli, &s, &metrics);
     sg_free(s.p);
     sg_free(s.y);
     sg_free(s.known);
@@ -288,7 +311,9 @@ static int run(sg_cli *cli)
 
 static const sg_flag flags[] = {
     {"from", 0, "FORMAT", "jsonl|labels|data", "what PRED is; else its name tells"},
-    {"per-label", 0, "FILE", NULL, "write counts, precision, recall and F1 of each label as TSV"},
+    {"per-label", 0, "FILE", NULL,
+     "write counts, precision, recall and F1 of each label as TSV; - prints them in place of the metrics"},
+    {"force", 0, NULL, NULL, "replace the file of --per-label"},
     {NULL, 0, NULL, NULL, NULL},
 };
 

@@ -72,9 +72,12 @@ static sg_status resolve(const sg_cli *cli, sg_config **config, char *folder, si
         file = path;
     }
     SG_TRY(sg_cli_config_on(cli, file, NULL, config, err));
+    SG_TRY(sg_config_check_training(*config, err));
     SG_TRY(check_seeds(*config, err));
-    if (output && !output[0])
-        return sg_fail(err, SG_E_CONFIG, "the run folder has no name");
+    if (output && (!output[0] || strcmp(output, "-") == 0))
+        return sg_fail(err, SG_E_CONFIG,
+                       output[0] ? "a run is a folder, which cannot go to standard output (-)"
+                                 : "the run folder has no name");
     if (output)
         name_folder(output, folder, size);
     else

@@ -121,6 +121,23 @@ static sg_status check_fractions(const sg_config *config, sg_error *err)
     return SG_OK;
 }
 
+/* data.files are divided, so that nothing is left to say about files of one part. */
+static sg_status check_files(const sg_config *config, sg_error *err)
+{
+    const sg_train_config *v = &config->values;
+    const struct {
+        const char *key;
+        int64_t count;
+    } parts[] = {{"data.train", v->data.train.count},
+                 {"data.validation", v->data.validation.count},
+                 {"data.test", v->data.test.count}};
+    for (int i = 0; i < 3 && v->data.files.count > 0; i++)
+        if (parts[i].count > 0)
+            return sg_config_fail(config, parts[i].key, err,
+                                  "data.files and %s exclude each other: empty one of them ([])", parts[i].key);
+    return SG_OK;
+}
+
 /* What depends on several keys. */
 static sg_status finish(sg_config *config, sg_error *err)
 {
@@ -136,9 +153,7 @@ static sg_status finish(sg_config *config, sg_error *err)
         return sg_config_fail(config, "energy.hidden", err,
                               "energy.hidden has other layers than model.hidden: energy.dropout must be given");
     SG_TRY(spread_dropout(config, "energy.dropout", &v->energy.dropout, v->energy.hidden.count, err));
-    if (v->data.files.count > 0 && v->data.train.count > 0)
-        return sg_config_fail(config, "data.train", err,
-                              "data.files and data.train exclude each other: empty one of them ([])");
+    SG_TRY(check_files(config, err));
     return check_fractions(config, err);
 }
 

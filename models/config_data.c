@@ -84,9 +84,11 @@ sg_status sg_config_read_data(const sg_config *config, sg_dataset **data, sg_spl
         for (int64_t j = 0; j < groups[i]->count; j++)
             files[count++] = groups[i]->at[j];
     *data = NULL;
-    sg_status status = sg_config_read_files(config, files, count, data, err);
-    sg_free(files);
+    sg_status status = split ? sg_config_check_parts(config, err) : SG_OK;
     if (status == SG_OK)
+        status = sg_config_read_files(config, files, count, data, err);
+    sg_free(files);
+    if (status == SG_OK && split)
         status = divide(config, *data, split, err);
     if (status != SG_OK) {
         sg_dataset_free(*data);

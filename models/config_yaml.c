@@ -251,7 +251,8 @@ static sg_status extend(reader *r, const file_chain *chain)
         return sg_config_fail_at(place, r->err, "extends is nested more than %d deep", DEEPEST_EXTENDS);
     FILE *probe = fopen(path, "rb");
     if (!probe)
-        return sg_config_fail_at(place, r->err, "cannot open %s: %s", path, strerror(errno));
+        return sg_fail_at(r->err, SG_E_IO, place.source, place.line, place.column, "cannot open %s: %s", path,
+                          strerror(errno));
     fclose(probe);
     return read_file_chain(r->config, path, chain, r->err);
 }
@@ -288,7 +289,7 @@ static sg_status slurp(const char *path, char **out, size_t *size, sg_error *err
     bool standard = strcmp(path, "-") == 0;
     FILE *file = standard ? stdin : fopen(path, "rb");
     if (!file)
-        return sg_fail(err, SG_E_CONFIG, "cannot open the configuration %s: %s", path, strerror(errno));
+        return sg_fail(err, SG_E_IO, "cannot open the configuration %s: %s", path, strerror(errno));
     char *text = sg_alloc(LARGEST_FILE + 1);
     size_t length = text ? fread(text, 1, LARGEST_FILE + 1, file) : 0;
     bool failed = ferror(file) != 0;
@@ -300,7 +301,7 @@ static sg_status slurp(const char *path, char **out, size_t *size, sg_error *err
     if (!text)
         return sg_config_no_memory(err);
     if (failed)
-        return sg_fail(err, SG_E_CONFIG, "cannot read the configuration %s: %s", path, strerror(reason));
+        return sg_fail(err, SG_E_IO, "cannot read the configuration %s: %s", path, strerror(reason));
     if (length > LARGEST_FILE)
         return sg_fail(err, SG_E_CONFIG, "the configuration %s is larger than %d bytes", path, LARGEST_FILE);
     return SG_OK;

@@ -419,7 +419,7 @@ typedef struct sg_setting {
 
 /* Resolve: defaults < extends < `file` < SEALGRAPH_* (if `environment`) < `sets` < `flags`. `file` NULL reads none; "-" is
  * standard input. With `text` the YAML is in memory and `file` only its name. A mistake is SG_E_CONFIG with file, line and
- * column of the value or key, or the name of the setting. */
+ * column of the value or key, or the name of the setting; a file that cannot be read is SG_E_IO. */
 typedef struct sg_config_request {
     const char *file, *text;
     const sg_setting *sets;
@@ -446,7 +446,7 @@ sg_status sg_config_write_yaml(const sg_config *config, FILE *out, bool origins)
 char *sg_config_yaml(const sg_config *config);
 /* Read what a configuration names and divide it. data.files: by data.split, else stratified into data.fractions by
  * data.split_seed. data.train, data.validation, data.test: as given; without data.validation a stratified data.dev_fraction
- * of the training rows. Preprocessing is not applied. */
+ * of the training rows; with `split` NULL not divided. Preprocessing is not applied. */
 sg_status sg_config_read_data(const sg_config *config, sg_dataset **data, sg_split *split, sg_error *err);
 /* The same for any files, without a division: `config` says how to read them. */
 sg_status sg_config_read_files(const sg_config *config, const char *const *files, int64_t count, sg_dataset **data,

@@ -53,27 +53,28 @@ static bool names_another(const char *path)
     return lstat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
 }
 
-static sg_status write_to(const char *path, const void *data, size_t size, sg_error *err)
+/* `name` is what the user calls it. */
+static sg_status write_to(const char *path, const char *name, const void *data, size_t size, sg_error *err)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
-        return io_error(err, "create", path);
-    sg_status status = write_all(fd, data, size, path, err);
+        return io_error(err, "create", name);
+    sg_status status = write_all(fd, data, size, name, err);
     if (close(fd) != 0 && status == SG_OK)
-        status = io_error(err, "close", path);
+        status = io_error(err, "close", name);
     return status;
 }
 
 sg_status sg_file_write(const char *path, const void *data, size_t size, sg_error *err)
 {
     if (names_another(path))
-        return write_to(path, data, size, err);
+        return write_to(path, path, data, size, err);
     size_t length = strlen(path) + 32;
     char *temporary = sg_alloc(length);
     if (!temporary)
         return sg_fail(err, SG_E_MEMORY, "out of memory");
     snprintf(temporary, length, "%s.tmp%ld", path, (long)getpid());
-    sg_status status = write_to(temporary, data, size, err);
+    sg_status status = write_to(temporary, path, data, size, err);
     if (status == SG_OK)
         status = sg_file_rename(temporary, path, err);
     if (status != SG_OK)

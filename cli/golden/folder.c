@@ -220,7 +220,7 @@ static sg_status list_folder(const char *folder, names *out, sg_error *err)
     DIR *dir = opendir(folder);
     bool ok = true;
     if (!dir)
-        return sg_fail(err, SG_E_CONFIG, "cannot read the folder %s: %s", folder, strerror(errno));
+        return sg_fail(err, SG_E_IO, "cannot read the folder %s: %s", folder, strerror(errno));
     for (const struct dirent *entry; ok && (entry = readdir(dir));) {
         const char *dot = strrchr(entry->d_name, '.');
         if (dot && dot != entry->d_name && strcmp(dot, ".json") == 0)

@@ -35,12 +35,12 @@ static int occurrences(const char *text, const char *part)
     return count;
 }
 
-static void fails(const char *arguments, int code, const char *message)
+static void bench_fails(const char *arguments, int code, const char *message)
 {
     outcome_is_failure(bench(no_gpu, arguments), arguments, code, message);
 }
 
-static json_t *document(const char *modules, const char *arguments)
+static json_t *bench_document(const char *modules, const char *arguments)
 {
     return outcome_document(bench(modules, arguments), arguments, 0);
 }
@@ -51,25 +51,26 @@ static const char *text(json_t *row, const char *key) { return json_string_value
 static void mistakes(void **state)
 {
     (void)state;
-    fails("sprint", 2, "bench what? step, predict, ops, hvp or bert, not 'sprint'");
-    fails("step --shape moon", 2, "bibtex|delicious|eurlexev");
-    fails("step --only X", 2, "bench step takes no --only (it is for ops, hvp, bert)");
-    fails("hvp --shape bibtex", 2, "bench hvp takes no --shape");
-    fails("predict --layers 2", 2, "bench predict takes no --layers (it is for bert)");
-    fails("step --device gpu", 2, "unknown backend 'gpu'");
-    fails("step --device cpu,gpu", 2, "unknown backend 'gpu'");
-    fails("step --device cpu:1", 2, "unknown backend 'cpu:1'");
-    fails("ops --device cpu --dtype f32,f16", 2, "unknown precision 'f16'");
-    fails("step --device cuda", 1, "no module for cuda");
-    fails("ops --preset moon", 2, "--preset must be one of bert|fcn|mlc");
-    fails("ops --order third", 2, "unknown order 'third'");
-    fails("ops --order ''", 2, "an order is needed");
-    fails("ops --plot /nowhere/roof.svg", 1, "cannot write /nowhere/roof.svg: No such file");
-    fails("ops --shape 4x-2", 2, "expected numbers such as 4096x768x3072");
-    fails("ops --shape 1x2x3x4x5", 2, "no operator takes the shape 1x2x3x4x5: 2 numbers are rows x width");
-    fails("ops --shape 4x7x3x5 --only matmul", 2, "nothing can be measured at the shape 4x7x3x5 (matmul/4x7x3x5: ");
-    fails("ops --only frobnicate", 2, "no benchmark's name holds 'frobnicate'");
-    fails("ops --plot roof.bmp", 2, "give a name that ends in .svg or .png");
+    bench_fails("sprint", 2, "bench what? step, predict, ops, hvp or bert, not 'sprint'");
+    bench_fails("step --shape moon", 2, "bibtex|delicious|eurlexev");
+    bench_fails("step --only X", 2, "bench step takes no --only (it is for ops, hvp, bert)");
+    bench_fails("hvp --shape bibtex", 2, "bench hvp takes no --shape");
+    bench_fails("predict --layers 2", 2, "bench predict takes no --layers (it is for bert)");
+    bench_fails("step --device gpu", 2, "unknown backend 'gpu'");
+    bench_fails("step --device cpu,gpu", 2, "unknown backend 'gpu'");
+    bench_fails("step --device cpu:1", 2, "unknown backend 'cpu:1'");
+    bench_fails("ops --device cpu --dtype f32,f16", 2, "unknown precision 'f16'");
+    bench_fails("step --device cuda", 1, "no module for cuda");
+    bench_fails("ops --preset moon", 2, "--preset must be one of bert|fcn|mlc");
+    bench_fails("ops --order third", 2, "unknown order 'third'");
+    bench_fails("ops --order ''", 2, "an order is needed");
+    bench_fails("ops --plot /nowhere/roof.svg", 1, "cannot write /nowhere/roof.svg: No such file");
+    bench_fails("ops --shape 4x-2", 2, "expected numbers such as 4096x768x3072");
+    bench_fails("ops --shape 1x2x3x4x5", 2, "no operator takes the shape 1x2x3x4x5: 2 numbers are rows x width");
+    bench_fails("ops --shape 4x7x3x5 --only matmul", 2,
+                "nothing can be measured at the shape 4x7x3x5 (matmul/4x7x3x5: ");
+    bench_fails("ops --only frobnicate", 2, "no benchmark's name holds 'frobnicate'");
+    bench_fails("ops --plot roof.bmp", 2, "give a name that ends in .svg or .png");
 }
 
 /* The same command with and without a GPU: there the columns are empty and say why; a GPU alone is an error. */
@@ -84,15 +85,16 @@ static void without_a_gpu(void **state)
     assert_int_equal(occurrences(o.out, "cpu in bf16: not measured: no bf16 on cpu"), 1);
     assert_string_equal(o.err, "");
     outcome_release(&o);
-    fails("ops --device cuda --shape 16x8x24", 1, "no module for cuda");
-    fails("step --device cuda", 1, "no module for cuda");
-    fails("ops --dtype tf32 --shape 16x8x24", 1, "no TF32 on cpu");
+    bench_fails("ops --device cuda --shape 16x8x24", 1, "no module for cuda");
+    bench_fails("step --device cuda", 1, "no module for cuda");
+    bench_fails("ops --dtype tf32 --shape 16x8x24", 1, "no TF32 on cpu");
 }
 
 static void json_of_operators(void **state)
 {
     (void)state;
-    json_t *all = document(no_gpu, "ops --device cpu,cuda --only softmax --shape 40x30 --order value,gradient --json");
+    json_t *all =
+        bench_document(no_gpu, "ops --device cpu,cuda --only softmax --shape 40x30 --order value,gradient --json");
     json_t *rows = json_object_get(all, "rows"), *row = json_array_get(rows, 0);
     assert_int_equal(json_array_size(rows), 2);
     assert_string_equal(text(row, "name"), "softmax/40x30");
@@ -180,8 +182,8 @@ static void plot_as_png(void **state)
     (void)state;
     static const unsigned char signature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
     unsigned char head[24] = {0};
-    fails("ops --shape 40x30 --only softmax --plot /nowhere/roof.png",
-          system("rsvg-convert --version >/dev/null 2>&1") == 0 ? 1 : 2, "");
+    bench_fails("ops --shape 40x30 --only softmax --plot /nowhere/roof.png",
+                system("rsvg-convert --version >/dev/null 2>&1") == 0 ? 1 : 2, "");
     if (system("rsvg-convert --version >/dev/null 2>&1") != 0)
         skip();
     outcome o = bench(no_gpu, "ops --shape 40x30 --only softmax --plot roof.png");
@@ -201,7 +203,8 @@ static void plot_as_png(void **state)
 static void two_devices(void **state)
 {
     (void)state;
-    json_t *all = document(stand_in, "ops --device cpu,cuda --dtype f32,tf32 --shape 64x64x64 --only matmul/ --json");
+    json_t *all =
+        bench_document(stand_in, "ops --device cpu,cuda --dtype f32,tf32 --shape 64x64x64 --only matmul/ --json");
     json_t *rows = json_object_get(all, "rows");
     assert_int_equal(json_array_size(rows), 3);
     assert_string_equal(text(json_array_get(rows, 1), "device"), "cuda");

@@ -217,16 +217,18 @@ static void later_sources_win(void **state)
     unsetenv("SEALGRAPH_THREADS");
 }
 
-static void file_refuses(const char *name, const char *message)
+static void file_fails(const char *name, sg_status status, const char *message)
 {
     sg_config *config;
     sg_error err;
     char text[1024];
     sg_config_request request = {.file = name, .environment = true};
-    assert_int_equal(sg_config_load(&config, &request, &err), SG_E_CONFIG);
+    assert_int_equal(sg_config_load(&config, &request, &err), status);
     if (!strstr(sg_error_format(&err, text, sizeof text), message))
         fail_msg("got: %s", text);
 }
+
+static void file_refuses(const char *name, const char *message) { file_fails(name, SG_E_CONFIG, message); }
 
 static void extends_is_checked(void **state)
 {
@@ -237,8 +239,8 @@ static void extends_is_checked(void **state)
     write_file("self.yml", "extends: self.yml\n");
     file_refuses(path_of("self.yml"), "self.yml:1:10: extends goes in a circle");
     write_file("lost.yml", "extends: nowhere.yml\n");
-    file_refuses(path_of("lost.yml"), "lost.yml:1:10: cannot open");
-    file_refuses(path_of("absent.yml"), "cannot open the configuration");
+    file_fails(path_of("lost.yml"), SG_E_IO, "lost.yml:1:10: cannot open");
+    file_fails(path_of("absent.yml"), SG_E_IO, "cannot open the configuration");
     write_file("bad.yml", "seed: x\n");
     write_file("child.yml", "extends: bad.yml\n");
     file_refuses(path_of("child.yml"), "bad.yml:1:7: seed expects a whole number");

@@ -86,3 +86,57 @@ json_t *outcome_document(outcome o, const char *arguments, int code)
     outcome_release(&o);
     return value;
 }
+
+outcome run(const char *arguments) { return program_run("", arguments); }
+
+void write_file(const char *name, const char *text)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", program_folder, name);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+int exists(const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", program_folder, name);
+    return access(path, F_OK) == 0;
+}
+
+void fails(const char *arguments, int code, const char *message)
+{
+    outcome_is_failure(run(arguments), arguments, code, message);
+}
+
+json_t *document(const char *arguments, int code) { return outcome_document(run(arguments), arguments, code); }
+
+void succeeds(const char *arguments, const char *printed)
+{
+    outcome o = run(arguments);
+    if (o.code != 0 || !strstr(o.out, printed))
+        fail_msg("%s: code %d\nout: %s\nerr: %s", arguments, o.code, o.out, o.err);
+    outcome_release(&o);
+}
+
+void write_data(const char *name)
+{
+    char path[256];
+    unsigned bits = 12345;
+    snprintf(path, sizeof path, "%s/%s", program_folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("@relation 'toy: -C 3'\n@attribute p {0,1}\n@attribute q {0,1}\n@attribute r {0,1}\n", file);
+    fputs("@attribute a numeric\n@attribute b numeric\n@attribute c numeric\n@data\n", file);
+    for (int row = 0; row < 200; row++) {
+        double x[3];
+        for (int i = 0; i < 3; i++) {
+            bits = bits * 1103515245u + 12345u;
+            x[i] = (double)(bits >> 16 & 0x7fff) / 16384 - 1;
+        }
+        fprintf(file, "%d,%d,%d,%.4f,%.4f,%.4f\n", x[0] > 0, x[1] > 0, x[2] > 0 || x[0] <= 0, x[0], x[1], x[2]);
+    }
+    fclose(file);
+}

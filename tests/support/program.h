@@ -21,10 +21,26 @@ typedef struct outcome {
 outcome program_run(const char *settings, const char *arguments);
 void outcome_release(outcome *o);
 
+/* The same in an empty environment. */
+outcome run(const char *arguments);
+
+/* Files of the folder: one with this text, and is it there? */
+void write_file(const char *name, const char *text);
+int exists(const char *name);
+
 /* These fail the test unless it is so, and release the outcome. A failure has its code, nothing on standard output, and the message
  * in one to three lines; a document is all of standard output, and the caller's. */
 void outcome_is_failure(outcome o, const char *arguments, int code, const char *message);
 json_t *outcome_document(outcome o, const char *arguments, int code);
+/* The same of `run`; and that it succeeds and prints this. */
+void fails(const char *arguments, int code, const char *message);
+json_t *document(const char *arguments, int code);
+void succeeds(const char *arguments, const char *printed);
+
+/* An ARFF file of 200 rows whose three labels p, q, r are the signs of three features; how to train a small net on it, fast. */
+void write_data(const char *name);
+#define TOY_NET "--train toy.arff --test toy.arff --set model.hidden=[16] --threads 1 -q "
+#define TOY TOY_NET "--lr 0.02 "
 
 int text_lines(const char *text);
 

@@ -1,0 +1,167 @@
+/* output_test.c - what goes where: results on standard output, messages elsewhere, -, files, and names of any bytes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/program.h"
+
+static void help_and_tables(void **state)
+{
+    (void)state;
+    succeeds("help", "sealgraph COMMAND");
+    succeeds("--help", "commands");
+    succeeds("train --help", "--labels-xml FILE");
+    succeeds("help data info", "count rows");
+    succeeds("help --man", ".Sh EXIT STATUS");
+    succeeds("--version", "sealgraph ");
+    succeeds("--version -v", "instructions");
+    succeeds("ops", "matmul");
+    succeeds("ops softplus", "elementwise");
+    succeeds("completion bash", "complete -o filenames -F _sealgraph sealgraph");
+    succeeds("completion zsh", "#compdef sealgraph");
+    succeeds("completion fish", "complete -c sealgraph");
+    succeeds("config show --origin --lr 0.5", "# --lr");
+    succeeds("gradcheck --loss seal-dynamic", "energy  gradient");
+    json_decref(document("gradcheck --json", 0));
+    succeeds("init --loss seal-dynamic --train a.arff", "name: seal-dynamic");
+    json_decref(document("config schema", 0));
+    json_decref(document("config show --json", 0));
+    json_decref(document("version --json", 0));
+    json_t *ops = document("ops --json", 0);
+    assert_true(json_array_size(json_object_get(ops, "ops")) > 50);
+    json_decref(ops);
+}
+
+static void completion_is_valid_bash(void **state)
+{
+    (void)state;
+    outcome o = run("completion bash");
+    write_file("completion.sh", o.out);
+    char command[512];
+    snprintf(command, sizeof command,
+             "cd %s && bash -c 'source completion.sh; COMP_WORDS=(sealgraph train --dev); COMP_CWORD=2; _sealgraph; "
+             "echo ${COMPREPLY[*]}' >words.txt",
+             program_folder);
+    assert_int_equal(system(command), 0);
+    char *words = program_file("words.txt");
+    assert_int_equal(strlen(words), strlen("--dev-fraction --device\n"));
+    assert_true(strstr(words, "--dev-fraction") && strstr(words, "--device"));
+    free(words);
+    outcome_release(&o);
+}
+
+/* -o - is standard output for all that write one text. */
+static void outputs_to_standard_output(void **state)
+{
+    (void)state;
+    write_data("toy.arff");
+    succeeds("train " TOY "--epochs 1 -o run", "test");
+    succeeds("predict run toy.arff --threads 1 -o -", "\"scores\"");
+    succeeds("graph -q -o -", "[32, 5]");
+    succeeds("data split toy.arff -o - -q", "\ttrain");
+    succeeds("data convert toy.arff --to libsvm -q -o -", ":");
+    succeeds("init -o -", "Made by");
+    outcome o = run("score toy.arff toy.arff --per-label -");
+    assert_int_equal(o.code, 0);
+    assert_int_equal(text_lines(o.out), 4); /* the table alone */
+    assert_int_equal(strncmp(o.out, "label\ttp\tfp\tfn", strlen("label\ttp\tfp\tfn")), 0);
+    succeeds("score toy.arff toy.arff --per-label labels.tsv", "micro_f1");
+    char *table = program_file("labels.tsv");
+    assert_string_equal(table, o.out);
+    free(table);
+    outcome_release(&o);
+    fails("score toy.arff toy.arff --per-label labels.tsv", 2, "labels.tsv exists");
+    succeeds("score toy.arff toy.arff --per-label labels.tsv --force", "micro_f1");
+    succeeds("score toy.arff toy.arff --per-label /dev/null", "micro_f1");
+    json_decref(document("data convert toy.arff --to libsvm --json -o -", 2));
+    assert_false(exists("-"));
+}
+
+/* Standard output is written on from where it is, whoever wrote to it before: a file that is appended to keeps what it holds. */
+static void standard_output_is_shared(void **state)
+{
+    (void)state;
+    static const char *const writers[] = {"data convert toy.arff --to libsvm -q -o -", "data split toy.arff -q -o -",
+                                          "data split toy.arff -q", "graph -q -o -"};
+    write_data("toy.arff");
+    for (size_t i = 0; i < sizeof writers / sizeof *writers; i++)
+        for (int append = 0; append < 2; append++) {
+            char arguments[512];
+            write_file("kept.txt", "KEEP\n");
+            snprintf(arguments, sizeof arguments,
+                     "--version >alone.txt; (echo BEFORE; %s/sealgraph %s; echo AFTER) %s kept.txt; "
+                     "%s/sealgraph %s >alone.txt; true",
+                     SG_BINARY_DIR, writers[i], append ? ">>" : ">", SG_BINARY_DIR, writers[i]);
+            outcome o = run(arguments);
+            char *kept = program_file("kept.txt"), *alone = program_file("alone.txt"), *at = strstr(kept, "BEFORE\n");
+            assert_non_null(at);
+            assert_int_equal(at - kept, append ? 5 : 0);
+            assert_true(strlen(alone) > 100 && strncmp(at + 7, alone, strlen(alone)) == 0);
+            assert_string_equal(at + 7 + strlen(alone), "AFTER\n");
+            free(kept);
+            free(alone);
+            outcome_release(&o);
+        }
+}
+
+/* Rows without a label are left out, which one line tells, but for -q; files of JSON end with a newline. */
+static void left_out_rows(void **state)
+{
+    (void)state;
+    write_file("some.arff",
+               "@relation 'x: -C 1'\n@attribute y {0,1}\n@attribute a numeric\n@data\n1,1\n0,2\n1,3\n0,4\n1,5\n");
+    static const char *const command = "train --train some.arff --validation some.arff --test some.arff --threads 1 "
+                                       "--epochs 1 --set model.hidden=[2] --force -o some ";
+    outcome told = program_run("", command);
+    assert_int_equal(told.code, 0);
+    assert_non_null(strstr(told.err, "6 rows without a label left out: 2 of training, 2 of validation, 2 of test"));
+    outcome_release(&told);
+    char quiet[256];
+    snprintf(quiet, sizeof quiet, "%s --json -q", command);
+    outcome silent = run(quiet);
+    assert_null(strstr(silent.err, "without a label"));
+    json_decref(outcome_document(silent, quiet, 0));
+    static const char *const files[] = {"some/run.json", "some/metrics.json"};
+    for (int i = 0; i < 2; i++) {
+        char *text = program_file(files[i]);
+        size_t n = strlen(text);
+        assert_true(n > 2 && text[n - 2] == '}' && text[n - 1] == '\n');
+        free(text);
+    }
+}
+
+/* Names need not be UTF-8, JSON must: one document and the right code whatever the name, and the bytes of the file's name kept. */
+static void any_name_gives_a_document(void **state)
+{
+    (void)state;
+    json_t *missing = document("eval 'no\xffne' --json", 1);
+    const char *message = json_string_value(json_object_get(json_object_get(missing, "error"), "message"));
+    assert_non_null(message && strstr(message, "no\xef\xbf\xbdne") ? message : NULL);
+    json_decref(missing);
+    write_data("toy.arff");
+    json_t *run = document("train " TOY "--epochs 1 -q --json -o 'r\xe9sum'", 0);
+    assert_string_equal(json_string_value(json_object_get(run, "run")), "r\xef\xbf\xbdsum");
+    json_decref(run);
+    json_decref(document("eval 'r\xe9sum' toy.arff --json --threads 1", 0));
+    fails("eval 'two\nlines\033[31m'", 1, "two?lines?[31m");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(help_and_tables),
+        cmocka_unit_test(completion_is_valid_bash),
+        cmocka_unit_test(outputs_to_standard_output),
+        cmocka_unit_test(standard_output_is_shared),
+        cmocka_unit_test(left_out_rows),
+        cmocka_unit_test(any_name_gives_a_document),
+    };
+    return cmocka_run_group_tests(tests, program_make_folder, program_remove_folder);
+}
