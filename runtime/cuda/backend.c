@@ -82,6 +82,7 @@ static sg_status open_parts(sg_device *d, const sg_device_options *options, sg_e
     if (code != CUBLAS_STATUS_SUCCESS)
         return sg_fail(err, SG_E_DEVICE, "cuBLASLt: opening: %s", cublasLtGetStatusString(code));
     d->tf32 = options->tf32;
+    d->replicas = options->replicas;
     return options->replicas > 1 ? sg_cuda_slabs_open(d, options->replicas, err) : SG_OK;
 }
 

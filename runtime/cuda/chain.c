@@ -49,11 +49,13 @@ static bool launch(const sg_launch *l, sg_error *err)
                          "launch of a chain", err) == SG_OK;
 }
 
-/* SEALGRAPH_CUDA_BUSY lowers the number, so that tests get packs in small tensors. */
-static int64_t busy_threads(void)
+/* Threads of one replica that keep the device busy. SEALGRAPH_CUDA_BUSY lowers the number, so that tests get packs in small
+ * tensors. */
+static int64_t busy_threads(const sg_device *device)
 {
     const char *wish = getenv("SEALGRAPH_CUDA_BUSY");
-    return wish ? strtol(wish, NULL, 10) : BUSY;
+    int64_t all = device->processors * (wish ? strtol(wish, NULL, 10) : BUSY);
+    return device->replicas > 1 ? (all + device->replicas - 1) / device->replicas : all;
 }
 
 /* In columns, a block takes as many of them as a warp has threads, unless a thread takes each. */
@@ -70,7 +72,7 @@ static int64_t threads_of(const sg_cuda_chain *c)
 
 static sg_status build(chain *c, sg_device *device, const sg_kernel_spec *spec, sg_error *err)
 {
-    SG_TRY(sg_cuda_chain_write(&c->text, spec, device->processors * busy_threads(), err));
+    SG_TRY(sg_cuda_chain_write(&c->text, spec, busy_threads(device), err));
     int64_t blocks = (threads_of(&c->text) + BLOCK - 1) / BLOCK;
     bool each_once = c->text.pack >= PACK_ONCE && !c->text.draws;
     int64_t most = each_once ? INT32_MAX : (int64_t)device->processors * (c->text.draws ? WAVES_DRAWN : WAVES);

@@ -20,6 +20,7 @@ struct sg_device {
     int32_t index;
     int32_t capability; /* 10 major + minor */
     int32_t processors; /* streaming multiprocessors */
+    int32_t replicas;   /* that run side by side */
     cudaStream_t stream;
     cudaEvent_t uploaded;        /* after the latest copy to the device */
     struct sg_cuda_slabs *slabs; /* memory of several replicas (slabs.c), or NULL */

@@ -135,20 +135,19 @@ __device__ __forceinline__ void product_sums(const float *a, const float *b, int
         b += TB ? BK : BK * N;
     };
     load(end - first);
-    clear_rests();
-    store_stage(pa, pb, 0, end - first);
+    store_stage(pa, pb, 0);
     load(end - first - BK);
 #pragma unroll 1
     for (int left = end - first, at = 0; left > 0; left -= BK, at ^= 1) {
         __syncthreads();
-        if (!has_rests(at, 0, left))
+        if (!has_rests(at, 0))
             add_stage<false, true>(sum, at, group, row_w, column_w, lane);
-        else if (!has_rests(at, 1, left))
+        else if (!has_rests(at, 1))
             add_stage<true, false>(sum, at, group, row_w, column_w, lane);
         else
             add_stage<true, true>(sum, at, group, row_w, column_w, lane);
         if (left > BK) {
-            store_stage(pa, pb, at ^ 1, left - BK);
+            store_stage(pa, pb, at ^ 1);
             load(left - 2 * BK);
         }
     }

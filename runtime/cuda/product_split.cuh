@@ -15,8 +15,9 @@
 // rounding. Each 16 terms are added up there from zero, small ones first, and go to the sum by an ordinary addition: so the
 // error made by cutting off, which always has one sign, does not grow with K.
 //
-// Numbers that bfloat16 holds (labels, counts, rows with one 1) have no rest. Where that is so of all numbers of an operand in a stage,
-// products with its other parts are left out, which are zeros.
+// Numbers that bfloat16 holds (labels, counts, rows with one 1) have no rests m and l: the lower half of their bits is zero. A warp
+// whose numbers of a stage are all such does not split them, and where that is so of all numbers of an operand in a stage, products
+// with its other parts are left out, which are zeros.
 //
 // Where x is infinite or not a number, x - h is not a number; so is then every sum that x is in. product.cuh computes what is
 // not finite again, term by term.
@@ -49,6 +50,7 @@ template <int R, int C, int V, class PLACE> struct passing {
     static constexpr int W = V == 4 ? 4 : 2, WIDE = C / W, DOWN = THREADS / WIDE, EACH = (R + DOWN - 1) / DOWN;
     static_assert(THREADS % WIDE == 0, "a row of the tile is not a whole number of threads");
     float x[EACH][W];
+    unsigned stale = ~0u; // by stage, whether this warp's rests there are not zero; the same in the whole warp
 
     __device__ static __forceinline__ int row() { return threadIdx.x / WIDE; }
     __device__ static __forceinline__ int column() { return threadIdx.x % WIDE * W; }
@@ -74,10 +76,19 @@ template <int R, int C, int V, class PLACE> struct passing {
         }
     }
 
-    // The result is not 0 if a number has more than one part.
-    __device__ __forceinline__ unsigned store(char *tile) const
+    __device__ __forceinline__ bool has_rests() const
     {
-        unsigned rests = 0;
+        unsigned bits = 0;
+#pragma unroll
+        for (int i = 0; i < EACH; i++)
+#pragma unroll
+            for (int w = 0; w < W; w++)
+                bits |= __float_as_uint(x[i][w]);
+        return (bits & 0xffff) != 0;
+    }
+
+    template <int PARTS> __device__ __forceinline__ void store_parts(char *tile) const
+    {
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
             unsigned part[3][W / 2];
@@ -85,12 +96,9 @@ template <int R, int C, int V, class PLACE> struct passing {
                 break;
 #pragma unroll
             for (int q = 0; q < W / 2; q++)
-            {
                 split_pair(x[i][2 * q], x[i][2 * q + 1], part[0][q], part[1][q], part[2][q]);
-                rests |= part[1][q];
-            }
 #pragma unroll
-            for (int p = 0; p < 3; p++) {
+            for (int p = 0; p < PARTS; p++) {
                 char *at = tile + p * PLACE::PLANE + PLACE::at(row(), i * DOWN, column());
                 if constexpr (W == 4)
                     *(uint2 *)at = make_uint2(part[p][0], part[p][1]);
@@ -98,6 +106,17 @@ template <int R, int C, int V, class PLACE> struct passing {
                     *(unsigned *)at = part[p][0];
             }
         }
+    }
+
+    // True if the warp has rests.
+    __device__ __forceinline__ bool store(char *tile, int stage)
+    {
+        bool rests = __any_sync(0xffffffffu, has_rests());
+        if (rests || stale >> stage & 1)
+            store_parts<3>(tile);
+        else
+            store_parts<1>(tile);
+        stale = (stale & ~(1u << stage)) | (unsigned)rests << stage;
         return rests;
     }
 };
@@ -119,27 +138,25 @@ __device__ __forceinline__ void load_stage(passing_a &pa, passing_b &pb, const f
         pb.load<N>(b, terms, columns);
 }
 
-// At the end of a stage: by operand, `left` of the last stage here in which it had rests.
-__device__ __forceinline__ int *rests_of(int at) { return (int *)(product_memory + (at + 1) * STAGE - RESTS); }
-__device__ __forceinline__ void clear_rests()
+// At the end of a stage, a byte of each warp: bits 0 and 1 say in which operand its numbers have rests.
+static_assert(THREADS / 32 <= 4 * RESTS && THREADS % 128 == 0, "a byte of each warp");
+__device__ __forceinline__ unsigned char *rests_of(int at)
 {
-    for (int at = 0; at < STAGES && threadIdx.x < 2; at++)
-        rests_of(at)[threadIdx.x] = 0;
-    __syncthreads();
+    return (unsigned char *)(product_memory + (at + 1) * STAGE - RESTS);
 }
-__device__ __forceinline__ bool has_rests(int at, int operand, int left)
+__device__ __forceinline__ bool has_rests(int at, int operand)
 {
-    return __any_sync(0xffffffffu, rests_of(at)[operand] == left);
+    unsigned bits = 0;
+#pragma unroll
+    for (int w = 0; w < THREADS / 128; w++)
+        bits |= ((const unsigned *)rests_of(at))[w];
+    return __any_sync(0xffffffffu, bits & 0x01010101u << operand);
 }
 
-// The stage with `left` terms to go, its own among them: no two have the same.
-__device__ __forceinline__ void store_stage(const passing_a &pa, const passing_b &pb, int at, int left)
+__device__ __forceinline__ void store_stage(passing_a &pa, passing_b &pb, int at)
 {
     char *to = (char *)(product_memory + at * STAGE);
-    unsigned a = pa.store(to), b = pb.store(to + 3 * place_a::PLANE);
-    bool any_a = __any_sync(0xffffffffu, a != 0), any_b = __any_sync(0xffffffffu, b != 0);
-    if (any_a && threadIdx.x % 32 == 0)
-        atomicExch(rests_of(at), left);
-    if (any_b && threadIdx.x % 32 == 0)
-        atomicExch(rests_of(at) + 1, left);
+    bool a = pa.store(to, at), b = pb.store(to + 3 * place_a::PLANE, at);
+    if (threadIdx.x % 32 == 0)
+        rests_of(at)[threadIdx.x / 32] = a | b << 1;
 }

@@ -101,8 +101,7 @@ __device__ __forceinline__ void product_sums(const float *a, const float *b, int
         b += TB ? BK : BK * N;
     };
     load(end - first);
-    clear_rests();
-    store_stage(pa, pb, 0, end - first);
+    store_stage(pa, pb, 0);
     stores_visible();
     load(end - first - BK);
 #pragma unroll 1
@@ -110,15 +109,15 @@ __device__ __forceinline__ void product_sums(const float *a, const float *b, int
         float t[STEPS][32];
         __syncthreads();
         group_fence();
-        if (!has_rests(at, 0, left))
+        if (!has_rests(at, 0))
             start_stage<false, true>(t, at, warp / 4 * 64);
-        else if (!has_rests(at, 1, left))
+        else if (!has_rests(at, 1))
             start_stage<true, false>(t, at, warp / 4 * 64);
         else
             start_stage<true, true>(t, at, warp / 4 * 64);
         group_commit();
         if (left > BK) {
-            store_stage(pa, pb, at ^ 1, left - BK);
+            store_stage(pa, pb, at ^ 1);
             stores_visible();
             load(left - 2 * BK);
         }
