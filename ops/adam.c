@@ -47,11 +47,12 @@ static void adam_eval(const sg_eval_args *args)
     double beta1 = attr[BETA1].f, beta2 = attr[BETA2].f;
     double c1 = correction_64(beta1, t), c2 = correction_64(beta2, t);
     int64_t n = sg_shape_count(args->out[0].shape);
+    bool l2 = decay != 0 && !attr[DECOUPLED].i, decoupled = decay != 0 && attr[DECOUPLED].i;
     for (int64_t i = 0; i < n; i++) {
-        double slope = attr[DECOUPLED].i ? g[i] : g[i] + decay * p[i];
+        double slope = l2 ? g[i] + decay * p[i] : g[i];
         double mean = beta1 * m[i] + (1 - beta1) * slope;
         double second = beta2 * v[i] + (1 - beta2) * slope * slope;
-        double kept = attr[DECOUPLED].i ? p[i] - lr * decay * p[i] : p[i];
+        double kept = decoupled ? p[i] - lr * decay * p[i] : p[i];
         args->out[0].data[i] = kept - lr * (mean / c1) / (sqrt(second / c2) + attr[EPS].f);
         args->out[1].data[i] = mean;
         args->out[2].data[i] = second;

@@ -29,7 +29,9 @@ static void bce_vjp(const sg_vjp_args *args)
         args->gin[1] = sg_neg(sg_mul(g, z));
 }
 
-static double bce_64(double z, double y) { return (z > 0 ? z * (1 - y) : -z * y) + log1p(exp(-fabs(z))); }
+static double softplus_64(double z) { return (z > 0 ? z : 0) + log1p(exp(-fabs(z))); }
+
+static double bce_64(double z, double y) { return y * softplus_64(-z) + (1 - y) * softplus_64(z); }
 
 SG_EVAL_BINARY(bce_eval, bce_64(a, b))
 
@@ -73,8 +75,10 @@ static sg_target target_of(sg_value z, sg_value target)
 
 static void cross_entropy_decompose(const sg_decompose_args *args)
 {
-    sg_value z = args->in[0], zero = sg_number(z, 0);
-    sg_target target = target_of(z, args->in[1]);
+    sg_value zero = sg_number(args->in[0], 0);
+    sg_target target = target_of(args->in[0], args->in[1]);
+    sg_value z =
+        sg_where(sg_expand_dims(target.kept, -1), args->in[0], zero); /* ignored rows: no gradient, whatever is there */
     sg_value is_target = sg_greater(target.hot, sg_number(target.hot, 0));
     sg_value picked = sg_sum(sg_where(is_target, z, zero), -1);
     args->out[0] = sg_where(target.kept, sg_sub(sg_logsumexp(z, -1, false), picked), zero);

@@ -17,25 +17,31 @@ static int32_t axis_of(const sg_node *node) { return (int32_t)node->attr[0].i; }
 
 static sg_value sum_keep(sg_value x, int32_t axis) { return sg_sum_axes(x, 1, &axis, true); }
 
-/* x - logsumexp(x). Where a whole row is -inf, so is its logsumexp; the row is then left at -inf instead of turned into
- * -inf + inf. */
+/* x - logsumexp(x), as s - logsumexp(s) with s = x - max x, which is the same but keeps the digits of differences where the numbers
+ * are large: in float32 logsumexp(x) of equal x is x alone from 1e8 on. A row whose largest is not finite is s itself: -inf
+ * throughout is left there, not turned into -inf + inf; beside an infinity all else is -inf, and it is NaN; a NaN spreads. */
 static sg_value normalise(sg_value x, int32_t axis)
 {
-    sg_value total = sg_logsumexp(x, axis, true);
-    sg_value empty = sg_equal(total, sg_number(x, -INFINITY));
-    return sg_sub(x, sg_where(empty, sg_number(x, 0), total));
+    if (sg_shape_of(x) && sg_shape_of(x)->dim[axis < 0 ? axis + sg_shape_of(x)->rank : axis] == 0)
+        return x;
+    sg_value zero = sg_number(x, 0), top = sg_stop_gradient(sg_max(x, axis, true));
+    sg_value s = sg_sub(x, sg_where(sg_equal(top, sg_number(x, -INFINITY)), zero, top));
+    return sg_sub(s, sg_where(sg_is_finite(top), sg_logsumexp(s, axis, true), zero));
 }
 
-static double row_logsumexp(const double *x, sg_axis_split split)
+/* The two numbers that the decomposition subtracts one after the other. */
+static double row_shift(const double *x, sg_axis_split split, double *rest)
 {
     double top = -INFINITY, sum = 0;
     for (int64_t i = 0; i < split.size; i++)
         top = x[i * split.inner] > top || isnan(x[i * split.inner]) ? x[i * split.inner] : top;
+    *rest = 0;
     if (!isfinite(top))
-        return top;
+        return top == -INFINITY ? 0 : top;
     for (int64_t i = 0; i < split.size; i++)
         sum += exp(x[i * split.inner] - top);
-    return top + log(sum);
+    *rest = log(sum);
+    return top;
 }
 
 static void eval(const sg_eval_args *args, bool logarithm)
@@ -45,10 +51,9 @@ static void eval(const sg_eval_args *args, bool logarithm)
         for (int64_t j = 0; j < split.inner; j++) {
             const double *x = args->in[0].data + o * split.size * split.inner + j;
             double *y = args->out[0].data + (x - args->in[0].data);
-            double total = row_logsumexp(x, split);
-            double shift = total == -INFINITY ? 0 : total;
+            double rest, shift = row_shift(x, split, &rest);
             for (int64_t i = 0; i < split.size; i++) {
-                double value = x[i * split.inner] - shift;
+                double value = x[i * split.inner] - shift - rest;
                 y[i * split.inner] = logarithm ? value : exp(value);
             }
         }

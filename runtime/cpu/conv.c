@@ -3,8 +3,8 @@
  * A tile is a chunk of images and a block of channels (or of groups) of the result. Where images and chunks suffice, blocks are
  * not cut: each block copies the operand that it shares into oneDNN's layout again. The weight gradient adds up over images:
  * each chunk has a gradient of its own, and these are added in their order, so that the sum does not depend on threads. */
+#include "runtime/cpu/conv_internal.h"
 #include "runtime/cpu/cpu_kernels.h"
-#include "runtime/cpu/onednn_internal.h"
 
 #include "ops/window_internal.h"
 
@@ -24,7 +24,7 @@
 #define FEW_CHANNELS 8
 
 typedef struct conv {
-    sg_conv_shape whole;
+    sg_conv_shape given, whole; /* whole: but for channels or groups, which are those of a block */
     int64_t chunk, chunks, blocks;
     int64_t x_block, w_block, y_block; /* elements between blocks */
     sg_onednn_conv *tile[2];           /* of all chunks, and of the last if it is smaller */
@@ -174,10 +174,20 @@ static void add_partials(void *arg, int64_t begin, int64_t end, int32_t thread)
     }
 }
 
+static int64_t result_count(const conv *c)
+{
+    return c->given.result == SG_CONV_X ? c->x_count : c->given.result == SG_CONV_Y ? c->y_count : c->w_count;
+}
+
 static bool run(const sg_launch *l, float *x, float *w, float *y, sg_error *err)
 {
     const conv *c = l->state;
     int32_t threads = c->serial ? 1 : l->threads;
+    bool of_w = c->given.result == SG_CONV_W;
+    if (sg_conv_padded(&c->given) && !sg_conv_finite(of_w ? y : w, of_w ? c->y_count : c->w_count)) {
+        sg_conv_direct(&c->given, x, w, y, result_count(c));
+        return true;
+    }
     char *scratch = (char *)l->workspace + (size_t)c->blocks * (c->packed[0] + c->packed[1]);
     float *partial = (float *)(scratch + (size_t)l->threads * c->scratch);
     job j = {c, x, w, y, l->workspace, scratch, partial, 0};
@@ -204,9 +214,7 @@ static bool launch_w(const sg_launch *l, sg_error *err) { return run(l, source(l
 static bool launch_empty(const sg_launch *l, sg_error *err)
 {
     (void)err;
-    const conv *c = l->state;
-    int64_t n = c->whole.result == SG_CONV_X ? c->x_count : c->whole.result == SG_CONV_Y ? c->y_count : c->w_count;
-    memset(l->out[0], 0, (size_t)n * sizeof(float));
+    memset(l->out[0], 0, (size_t)result_count(l->state) * sizeof(float));
     return true;
 }
 
@@ -223,7 +231,7 @@ static sg_conv_axis axis_of(const sg_attr *attr, int32_t axis, const sg_shape *x
  * there are channels enough to fill vectors. */
 static sg_conv_layout choose_layout(const sg_conv_shape *s, sg_isa isa)
 {
-    bool padded = s->axis[0].before || s->axis[0].after || s->axis[1].before || s->axis[1].after;
+    bool padded = sg_conv_padded(s);
     bool strided = s->axis[0].stride > 1 || s->axis[1].stride > 1;
     if (s->groups > 1)
         return SG_CONV_BLOCKED;
@@ -255,6 +263,7 @@ static void describe(conv *c, const sg_kernel_spec *spec, sg_isa isa)
     s->y_image = y->dim[1] * y->dim[2] * y->dim[3];
     s->w_out = w->dim[1] * taps_of(s);
     s->layout = choose_layout(s, isa);
+    c->given = *s;
     c->x_count = sg_shape_count(x);
     c->w_count = sg_shape_count(w);
     c->y_count = sg_shape_count(y);

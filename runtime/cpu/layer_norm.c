@@ -77,9 +77,13 @@ static sg_norm_row statistics(const job *j, const float *x)
     float sum[2], shift = centred ? sg_row_kernels_best()->sum(n, x) / (float)n : 0;
     j->k->deviations(n, x, shift, sum);
     float rest = centred ? sum[0] / (float)n : 0, variance = sum[1] / (float)n - rest * rest;
-    variance = variance < 0 ? 0 : variance; /* NaN stays */
-    return (sg_norm_row){n, x, j->gamma, shift + rest, 1 / sqrtf(variance + j->s->eps)};
+    variance = variance < 0 ? 0 : variance;           /* NaN stays */
+    float mean = isinf(shift) ? shift : shift + rest; /* inf - inf is in the rest alone */
+    return (sg_norm_row){n, x, j->gamma, mean, 1 / sqrtf(variance + j->s->eps)};
 }
+
+/* Mean(h u) where it is not finite: the mean of the row's derivative then sums infinities of both signs, as the u do. */
+static float along(const job *j, float mean) { return j->s->p.centred && !isfinite(mean) ? NAN : mean; }
 
 static sg_norm_row known_row(const job *j, int64_t r)
 {
@@ -118,24 +122,24 @@ static void vjp_row(const job *j, int64_t r, int64_t chunk)
     if (p->gx < 0)
         return;
     j->k->vjp_sums(&row, g, sum);
-    j->k->vjp(&row, g, p->centred ? sum[0] / n : 0, sum[1] / n, out_row(j, p->gx, r));
+    j->k->vjp(&row, g, p->centred ? sum[0] / n : 0, along(j, sum[1] / n), out_row(j, p->gx, r));
 }
 
 static void jvp_row(const job *j, int64_t r, int64_t chunk)
 {
     (void)chunk;
     const sg_norm_places *p = &j->s->p;
-    float sum[2] = {0, 0}, mean = 0, along = 0;
+    float sum[2] = {0, 0}, mean = 0, c = 0;
     sg_norm_row row = known_row(j, r), plain = row;
     const float *t = tangent_row(j, p->tx, r);
     if (p->tx >= 0) {
         plain.gamma = j->ones; /* sums of t and t u */
         j->k->vjp_sums(&plain, t, sum);
         mean = p->centred ? sum[0] / (float)row.n : 0;
-        along = sum[1] / (float)row.n;
+        c = along(j, sum[1] / (float)row.n);
     }
-    j->k->jvp(&row, t, mean, along, tangent_row(j, p->tgamma, 0), tangent_row(j, p->tbeta, 0), out_row(j, Y, r));
-    put_statistics(j, r, mean, p->tx < 0 ? 0 : -row.rstd * row.rstd * along);
+    j->k->jvp(&row, t, mean, c, tangent_row(j, p->tgamma, 0), tangent_row(j, p->tbeta, 0), out_row(j, Y, r));
+    put_statistics(j, r, mean, p->tx < 0 ? 0 : -row.rstd * row.rstd * c);
 }
 
 static void vjp_jvp_row(const job *j, int64_t r, int64_t chunk)
@@ -148,6 +152,8 @@ static void vjp_jvp_row(const job *j, int64_t r, int64_t chunk)
     j->k->second_sums(&row, g, t, dgamma, dg, mean);
     for (int k = 0; k < SG_NORM_SUMS; k++)
         mean[k] /= (float)j->s->n;
+    mean[SG_NORM_HU] = along(j, mean[SG_NORM_HU]);
+    mean[SG_NORM_TU] = along(j, mean[SG_NORM_TU]);
     if (!p->centred)
         mean[SG_NORM_H] = mean[SG_NORM_T] = mean[SG_NORM_DH] = 0;
     if (sums_rows(j->s))

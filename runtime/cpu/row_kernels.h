@@ -31,17 +31,19 @@ static inline vec splat(float x) { return x - (vec){0}; }
  * 20 % less time). The address may lie behind the array, where asking has no effect. */
 static inline void fetch_ahead(const float *p) { __builtin_prefetch((const void *)((uintptr_t)p + 1024)); }
 
-/* p <- p - (decay p + rate m / (scale sqrt(v) + eps)): the two small terms meet before either meets p. */
+/* p <- p - (decay p + rate m / (scale sqrt(v) + eps)): the two small terms meet before either meets p. A decay of 0 is no term at
+ * all, so that a p that is not finite stays out of the moments. */
 static inline void adam_vec(const sg_adam_step *s, const float *p, vec g, const float *m, const float *v, float *p_out,
                             float *m_out, float *v_out)
 {
     vec p0 = load(p);
-    vec g0 = g + s->l2 * p0;
+    vec g0 = s->l2 != 0 ? g + s->l2 * p0 : g;
     vec m1 = s->beta1 * load(m) + s->one_beta1 * g0;
     vec v1 = s->beta2 * load(v) + s->one_beta2 * (g0 * g0);
     store(m_out, m1);
     store(v_out, v1);
-    store(p_out, p0 - (s->decay * p0 + s->rate * m1 / (s->scale * ROOT(v1) + s->eps)));
+    vec step = s->rate * m1 / (s->scale * ROOT(v1) + s->eps);
+    store(p_out, p0 - (s->decay != 0 ? s->decay * p0 + step : step));
 }
 
 static void adam(int64_t n, const sg_adam_step *s, const float *p, const float *g, const float *m, const float *v,

@@ -29,7 +29,16 @@ static sg_value gradient(const char *op, sg_value a, sg_value b, sg_value model,
     return sg_build(y.graph, sg_op_find(op), (sg_value[]){a, b, model}, 3, attr);
 }
 
-static void check(const conv_case *c)
+/* Every seventh number of an operand is NaN, infinite or neither. */
+static void spoil(double *data, int64_t n)
+{
+    static const double bad[] = {NAN, INFINITY, -INFINITY, 1};
+    for (int64_t i = 0; i < n; i += 7)
+        data[i] = bad[i / 7 % 4];
+}
+
+/* `bad`: an operand to spoil, below 0 none. Taps on the padding add nothing, whatever they are multiplied by. */
+static void check(const conv_case *c, int bad)
 {
     sg_graph *g = sg_graph_new();
     sg_shape shape[3] = {SG_SHAPE(c->images, c->channels, c->rows, c->columns),
@@ -41,6 +50,8 @@ static void check(const conv_case *c)
     double *data[3];
     for (int k = 0; k < 3; k++)
         data[k] = test_numbers((uint64_t)k, sg_shape_count(&shape[k]));
+    if (bad >= 0)
+        spoil(data[bad], sg_shape_count(&shape[bad]));
     kernel_check(y, data, 2e-6 * (double)(sg_shape_count(&shape[1]) > 4096 ? 4 : 1));
     kernel_check(gradient("conv_transpose2d", dy, w, x, y), (double *[]){data[2], data[1], data[0]}, 1e-5);
     kernel_check(gradient("conv2d_weight_grad", x, dy, w, y), (double *[]){data[0], data[2], data[1]}, 1e-5);
@@ -75,7 +86,8 @@ static void convolutions(void **state)
         {2, 16, 2, 2, 16, 1, 1, 1, {.stride = {3, 3}, .padding = PAD(1)}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        check(&cases[i]);
+        for (int bad = -1; bad < 3; bad++)
+            check(&cases[i], bad);
 }
 
 static void empty_sizes(void **state)
@@ -88,7 +100,7 @@ static void empty_sizes(void **state)
         {2, 3, 0, 4, 2, 3, 3, 1, {.padding = PAD(2)}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        check(&cases[i]);
+        check(&cases[i], -1);
 }
 
 /* kernel x kernel, dilation and padding on all sides but the bottom, which has one less where it can. */

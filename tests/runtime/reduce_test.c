@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "ops/ops.h"
+#include "runtime/runtime.h"
 #include "tests/support/kernel_run.h"
 
 static void check_sum(sg_shape shape, int32_t mask, bool keep)
@@ -172,11 +173,41 @@ static void test_special(void **state)
     test_free_all();
 }
 
+/* Decomposed, in float32: equal scores share the probability, however large they are. */
+static void test_large_scores(void **state)
+{
+    (void)state;
+    enum { N = 4 };
+    static const double size[] = {1, -50, 1e5, 1e8, -1e20, 3e38};
+    for (size_t k = 0; k < sizeof size / sizeof *size; k++) {
+        sg_graph *g = sg_graph_new();
+        sg_store *store = sg_store_new(SG_F32);
+        sg_session *session;
+        sg_plan *plan;
+        sg_error err = {0};
+        double x[N] = {size[k], size[k], size[k], size[k]}, p[N], log_p[N];
+        sg_value in = sg_input(g, "x", SG_F32, SG_SHAPE(N));
+        sg_result(g, "p", sg_softmax(in, 0));
+        sg_result(g, "log p", sg_log_softmax(in, 0));
+        sg_session_options options = {.size = sizeof options, .backend = "cpu", .decompose = "all", .threads = 1};
+        if (sg_session_new(&session, store, &options, &err) != SG_OK || sg_plan_new(&plan, session, g, &err) != SG_OK ||
+            sg_plan_feed(plan, "x", x, N, &err) != SG_OK || sg_plan_run(plan, &err) != SG_OK ||
+            sg_plan_fetch(plan, "p", p, N, &err) != SG_OK || sg_plan_fetch(plan, "log p", log_p, N, &err) != SG_OK)
+            fail_msg("%s", err.text);
+        for (int i = 0; i < N; i++)
+            assert_true(fabs(p[i] - 0.25) < 1e-6 && fabs(log_p[i] + log(4)) < 1e-6);
+        sg_plan_free(plan);
+        sg_session_free(session);
+        sg_graph_free(g);
+        sg_store_free(store);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_axis_sets), cmocka_unit_test(test_long_sums),
                                        cmocka_unit_test(test_sum_like),      cmocka_unit_test(test_empty_sums),
                                        cmocka_unit_test(test_accuracy),      cmocka_unit_test(test_along),
-                                       cmocka_unit_test(test_special)};
+                                       cmocka_unit_test(test_special),       cmocka_unit_test(test_large_scores)};
     return cmocka_run_group_tests_name("reduce", tests, NULL, NULL);
 }
