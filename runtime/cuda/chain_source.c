@@ -7,12 +7,16 @@
 #include "ops/ops.h"
 #include "ops/ops_internal.h"
 #include "runtime/cuda/chain_parts_internal.h"
+#include "runtime/cuda/product_internal.h"
 
 #define SG_OP(name) extern const sg_op sg_op_##name;
 #include "ops/op_list.h"
 #undef SG_OP
 
 enum { NONE = -1, MOST_POINTERS = 400 };
+
+/* product.cuh takes as many neighbours at a time, or a half, or one. */
+enum { PRODUCT_PACK = 4 };
 
 /* A row of more elements is added up by a whole block. */
 enum { WARP = 32, WARP_ROW = 1024, MANY_COLUMNS = 1 << 16 };
@@ -52,6 +56,7 @@ typedef struct writer {
     sg_cuda_text loads, stores; /* of packs */
     sg_cuda_text reads, steps;  /* of each element between */
     sg_cuda_text ends;          /* of each row, where there are sums */
+    bool product;               /* begins with a matrix product, whose elements product.cuh shares out */
     bool failed;                /* out of memory */
     const sg_op *unfit;         /* no step for this one */
 } writer;
@@ -130,6 +135,19 @@ static void put_read(sg_cuda_text *t, const char *indent, const slot *s, int32_t
     sg_cuda_put(t, "]);\n");
 }
 
+/* Of a product: the elements of all packs that a thread finishes at a time (product.cuh). */
+static void put_product_read(writer *w, int32_t at, int32_t parameter, const sg_cuda_places *p, sg_cuda_access how)
+{
+    const char *name = how == SG_CUDA_ACCESS_SAME ? "SAME" : how == SG_CUDA_ACCESS_ELEMENTS ? "ELEMENTS" : "NEIGHBOURS";
+    w->chain->n_streams++;
+    sg_cuda_put(&w->loads, "        const auto p%d = product_load<%s>(in%d, first, [](index i) -> index { return ",
+                (int)at, name, (int)parameter);
+    put_place(&w->loads, p, "i");
+    sg_cuda_put(&w->loads, "; });\n");
+    sg_cuda_put(&w->reads, "            const %s v%d = sg_read(p%d.x[k]);\n", register_type(w->slot[at].dtype), (int)at,
+                (int)at);
+}
+
 static void load_input(writer *w, int32_t at)
 {
     const slot *s = &w->slot[at];
@@ -139,6 +157,8 @@ static void load_input(writer *w, int32_t at)
     w->scattered[s->input] |= how != SG_CUDA_ACCESS_OWN;
     if (how == SG_CUDA_ACCESS_NUMBER) {
         put_read(&w->setup, "    ", s, at, parameter, &p, "0");
+    } else if (w->product) {
+        put_product_read(w, at, parameter, &p, how);
     } else if (how == SG_CUDA_ACCESS_SAME) {
         put_read(&w->loads, "        ", s, at, parameter, &p, "first");
     } else if (how == SG_CUDA_ACCESS_ELEMENTS) {
@@ -222,7 +242,8 @@ static int32_t write_draw(writer *w, const unit *u)
     else
         sg_cuda_put(&w->setup, "    const sg_draw d%d = sg_draw_make(%lluull, in%d, repeat);\n", (int)at,
                     (unsigned long long)u->attr[0].i, (int)parameter_of(w, words));
-    sg_cuda_put(&w->loads, "        const auto b%d = sg_draw_bits<V>(d%d, first);\n", (int)at, (int)at);
+    sg_cuda_put(&w->loads, "        const auto b%d = %s(d%d, first);\n", (int)at,
+                w->product ? "product_bits" : "sg_draw_bits<V>", (int)at);
     sg_cuda_put(&w->steps, "            const float v%d = sg_%s_from_bits(b%d.x[k]);\n", (int)at,
                 u->op == &sg_op_normal_like ? "normal" : "uniform", (int)at);
     return at;
@@ -251,7 +272,7 @@ static int32_t write_product(writer *w, const unit *u)
     int32_t at = result_slot(w, u);
     for (int32_t k = 0; k < 2; k++)
         w->chain->factor[k] = w->slot[u->in[k]].input;
-    sg_cuda_put(&w->reads, "            const float v%d = element;\n", (int)at);
+    sg_cuda_put(&w->reads, "            const float v%d = element[k];\n", (int)at);
     return at;
 }
 
@@ -295,6 +316,10 @@ static void put_store(writer *w, int32_t output)
 {
     const place_in_whole *p = &w->place;
     int j = (int)output, pack = w->chain->pack;
+    if (w->product) {
+        sg_cuda_put(&w->stores, "        product_store(out%d, first, r%d);\n", j, j);
+        return;
+    }
     bool apart = p->run > 0 && (p->start % pack != 0 || (p->run + p->gap) % pack != 0);
     sg_cuda_put(&w->stores, "        %s(out%d + first", apart ? "sg_store_apart" : "sg_store", j);
     if (p->start > 0)
@@ -385,12 +410,17 @@ static void write_single(writer *w)
 
 /* ---- the whole */
 
-/* The elements of a product, as it is finished. */
-static void put_product_loop(sg_cuda_text *all)
+/* The elements of a product, those of EACH packs at a time. */
+static void put_product(const writer *w, sg_cuda_text *all)
 {
-    sg_cuda_put(all, "    product_compute(a, b);\n    for (int e = threadIdx.x; e < SHARE; e += THREADS) {\n"
-                     "        const index i = product_place(e);\n        if (i == NOWHERE)\n            continue;\n"
-                     "        element = product_element(a, b, e, i);\n        part(sg_width<1>(), i);\n    }\n");
+    sg_cuda_put(all,
+                "%s    if (!EARLY)\n        product_compute(a, b);\n"
+                "#pragma unroll 1\n    for (int begin = 0; begin < OWN; begin += EACH) {\n"
+                "        constexpr int V = EACH * W;\n        const product_places first(begin);\n%s"
+                "        if (EARLY)\n            product_compute(a, b);\n"
+                "        float element[V];\n        product_elements(a, b, begin, first, element);\n"
+                "#pragma unroll\n        for (int k = 0; k < V; k++) {\n%s%s        }\n%s    }\n",
+                w->setup.at, w->loads.at, w->reads.at, w->steps.at, w->stores.at);
 }
 
 /* Every element once, a pack at a time, if nothing is summed. */
@@ -417,6 +447,10 @@ static void put_loop(const writer *w, sg_cuda_text *all)
 /* What is done before the elements, for a pack of them, and the loop. */
 static void put_part(const writer *w, sg_cuda_text *all)
 {
+    if (w->product) {
+        put_product(w, all);
+        return;
+    }
     sg_cuda_put(all, "%s", w->setup.at);
     sg_cuda_put(
         all,
@@ -425,10 +459,7 @@ static void put_part(const writer *w, sg_cuda_text *all)
                 "%s#pragma unroll\n        for (int k = 0; k < V; k++) {\n            const index i = first + k;\n",
                 w->loads.at);
     sg_cuda_put(all, "            (void)i;\n%s%s        }\n%s    };\n", w->reads.at, w->steps.at, w->stores.at);
-    if (w->chain->factor[0] != NONE)
-        put_product_loop(all);
-    else
-        put_loop(w, all);
+    put_loop(w, all);
 }
 
 /* ---- a concat: a chain of each operand, in a loop of its own */
@@ -491,7 +522,7 @@ static void write_concat(writer *w, sg_graph *body, const sg_node *concat, int32
 static void put_replica(const writer *w, sg_cuda_text *all)
 {
     const sg_cuda_chain *c = w->chain;
-    bool product = c->factor[0] != NONE;
+    bool product = w->product;
     sg_cuda_put(all, "    const unsigned long long offset = %s * stride;\n",
                 product ? "product_replica()" : "blockIdx.z");
     if (product)
@@ -506,7 +537,7 @@ static void put_kernel(const writer *w, sg_cuda_text *all)
 {
     const sg_kernel_spec *spec = w->spec;
     const sg_cuda_chain *c = w->chain;
-    bool product = c->factor[0] != NONE;
+    bool product = w->product;
     sg_cuda_put(all, "#include \"random.h\"\n#include \"functions.h\"\ntypedef %s index;\n%s",
                 c->count < INT32_MAX / 2 ? "unsigned" : "unsigned long long",
                 product ? "#include \"product.h\"\n" : "");
@@ -516,8 +547,7 @@ static void put_kernel(const writer *w, sg_cuda_text *all)
         sg_cuda_put(all, "const %s *in%d, ", memory_type(spec->in_dtype[c->input[k]]), (int)k);
     for (int32_t j = 0; j < spec->n_out; j++)
         sg_cuda_put(all, "%s *out%d, ", memory_type(spec->out_dtype[j]), (int)j);
-    sg_cuda_put(all, "unsigned long long repeat, unsigned long long stride)\n{\n    sg_wait();\n%s",
-                product ? "    float element = 0;\n" : "");
+    sg_cuda_put(all, "unsigned long long repeat, unsigned long long stride)\n{\n    sg_wait();\n");
     put_replica(w, all);
     if (w->parts.length > 0)
         sg_cuda_put(all, "%s", w->parts.at);
@@ -642,6 +672,12 @@ static void find_space(writer *w)
     w->chain->count = sg_shape_count(&w->space);
 }
 
+static bool begins_with_product(const sg_kernel_spec *spec)
+{
+    return spec->node->op == &sg_op_matmul ||
+           (spec->node->op == &sg_op_fused && sg_cuda_product_in(spec->attr[0].graph));
+}
+
 sg_status sg_cuda_chain_write(sg_cuda_chain *chain, const sg_kernel_spec *spec, int64_t threads, sg_error *err)
 {
     writer w = {.spec = spec, .chain = chain, .threads = threads};
@@ -649,7 +685,8 @@ sg_status sg_cuda_chain_write(sg_cuda_chain *chain, const sg_kernel_spec *spec, 
         return sg_fail(err, SG_E_UNSUPPORTED, "a chain of %d operands is too long", (int)(spec->n_in + spec->n_out));
     w.failed = !start(&w);
     find_space(&w);
-    chain->pack = sg_cuda_chain_pack(spec, chain, threads);
+    w.product = begins_with_product(spec);
+    chain->pack = w.product ? PRODUCT_PACK : sg_cuda_chain_pack(spec, chain, threads);
     if (!w.failed)
         write_all(&w);
     finish(&w);

@@ -12,7 +12,7 @@
 
 extern const char sg_cuda_text_random[], sg_cuda_text_functions[], sg_cuda_text_product[], sg_cuda_text_product_fma[],
     sg_cuda_text_product_fetch[], sg_cuda_text_product_tf32[], sg_cuda_text_product_split[], sg_cuda_text_product_mma[],
-    sg_cuda_text_product_wgmma[];
+    sg_cuda_text_product_wgmma[], sg_cuda_text_product_parts[], sg_cuda_text_product_warp[];
 
 /* Programs of the process, by text: sessions come and go, and compiling one takes tens of milliseconds. */
 typedef struct program {
@@ -52,6 +52,8 @@ static const struct {
                 {"product_tf32.h", sg_cuda_text_product_tf32},
                 {"product_split.h", sg_cuda_text_product_split},
                 {"product_mma.h", sg_cuda_text_product_mma},
+                {"product_parts.h", sg_cuda_text_product_parts},
+                {"product_warp.h", sg_cuda_text_product_warp},
                 {"product_wgmma.h", sg_cuda_text_product_wgmma},
                 {"math.h", ""},
                 {"stdint.h", "typedef unsigned char uint8_t; typedef int int32_t; typedef unsigned uint32_t; "

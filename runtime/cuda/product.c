@@ -16,11 +16,13 @@ extern const sg_op sg_op_matmul;
 
 enum { MOST_PARAMETERS = 512, CLUSTER_MOST = 8, CLUSTER_HOPPER = 16, GRID_MOST = 65535, REPLICAS_MOST = 1024 };
 
-/* How terms are added up: by ordinary multiplications (product_fma.cuh), or on the tensor cores (product_mma.cuh, and for Hopper
- * product_wgmma.cuh; product_tf32.cuh where rounding is allowed). */
-typedef enum terms { FMA, MMA, WGMMA, TF32 } terms;
-static const char *const texts[] = {"product_fma.h", "product_mma.h", "product_wgmma.h", "product_tf32.h"};
+/* How terms are added up: by ordinary multiplications (product_fma.cuh), or on the tensor cores (product_mma.cuh, of short sums
+ * product_warp.cuh, and for Hopper product_wgmma.cuh; product_tf32.cuh where rounding is allowed). */
+typedef enum terms { FMA, MMA, WARP, WGMMA, TF32 } terms;
+static const char *const texts[] = {"product_fma.h", "product_mma.h", "product_warp.h", "product_wgmma.h",
+                                    "product_tf32.h"};
 
+/* Into stages of bfloat16. */
 static bool is_split(terms t) { return t == MMA || t == WGMMA; }
 
 /* See product.cuh. A group of warps is wx x wy; in FMA they are 8 x 4 threads each, and a thread has tm x tn elements. `stages`
@@ -44,7 +46,7 @@ typedef struct product {
 /* Times are of an H200, in microseconds, among 20 dependent launches of one recorded run; cuBLASLt, then the kernels here, by
  * FMA and on the tensor cores.
  *
- *     32x400 nn, K = 400, 1836, 5000     7.4, 8.5, 16.8      3.8, 5.8, 10.3    3.2, 5.3, 9.3      NARROW
+ *     32x400 nn, K = 400, 1836, 5000     7.4, 8.5, 16.8      3.8, 5.8, 10.3    2.9, 5.3, 9.3      NARROW
  *     32x983 nt, K = 400                 7.1                 5.0               4.1                NARROW
  *     32x3993 nt, K = 400                9.6                 8.0               6.9                SQUARE
  *     32x200 nt, K = 3993                12.7                8.3               10.4               NARROW
@@ -52,15 +54,15 @@ typedef struct product {
  *     672x200 nt, K = 159                6.2                 7.1               6.4                WIDE
  *     400x400, 3993x400 tn, K = 32       3.0, 10.4           3.2, 9.9          3.5, 8.3           WIDE
  *     32x1, 672x1 nn, K = 200            2.1, 2.4            3.2, 3.9 */
-enum { NARROW, SQUARE, WIDE, TALL, TENSOR_NARROW, TENSOR_SHORT, TENSOR, TENSOR_GROUP };
-enum { TF32_NARROW = TENSOR_GROUP + 1, TF32_SHORT, TF32_TALL };
+enum { NARROW, SQUARE, WIDE, TALL, TENSOR_NARROW, TENSOR_SHORT, TENSOR, TENSOR_GROUP, WARP_NARROW };
+enum { TF32_NARROW = WARP_NARROW + 1, TF32_SHORT, TF32_TALL };
 static const tile tiles[] = {
     [NARROW] = {FMA, 16, 32, 64, 4, 4, 1, 1, 8, 3, 0},        [SQUARE] = {FMA, 32, 32, 64, 4, 4, 1, 2, 4, 3, 0},
     [WIDE] = {FMA, 32, 64, 32, 4, 4, 2, 2, 2, 3, 0},          [TALL] = {FMA, 64, 32, 32, 4, 4, 1, 4, 2, 3, 0},
     [TENSOR_NARROW] = {MMA, 32, 32, 64, 0, 0, 1, 1, 4, 2, 4}, [TENSOR_SHORT] = {MMA, 64, 32, 32, 0, 0, 1, 4, 1, 2, 4},
     [TENSOR] = {MMA, 64, 64, 32, 0, 0, 2, 2, 2, 2, 2},        [TENSOR_GROUP] = {WGMMA, 64, 64, 32, 0, 0, 4, 1, 1, 2, 3},
     [TF32_NARROW] = {TF32, 32, 32, 64, 0, 0, 1, 1, 4, 3, 0},  [TF32_SHORT] = {TF32, 64, 32, 32, 0, 0, 1, 4, 1, 2, 0},
-    [TF32_TALL] = {TF32, 64, 64, 32, 0, 0, 2, 2, 2, 3, 0},
+    [TF32_TALL] = {TF32, 64, 64, 32, 0, 0, 2, 2, 2, 3, 0},    [WARP_NARROW] = {WARP, 32, 32, 64, 0, 0, 1, 1, 4, 1, 4},
 };
 
 enum { FEW_ROWS = 48, SHORT_SUM = 64, LONG_SUM = 3072, HOPPER = 90 };
@@ -132,6 +134,9 @@ static int32_t tile_of(const sg_matmul_problem *p, const sg_device *device, int6
     return which;
 }
 
+/* The sum is cut by fours: copies of four floats stay on 16 bytes. */
+static int64_t chunk_of(int64_t k, int32_t split) { return ((k + split - 1) / split + 3) / 4 * 4; }
+
 /* Split until the blocks are about 1.6 times the processors, or as many as are to be there at a time, and not into chunks of
  * fewer terms than these. */
 static const tile *choose(const sg_matmul_problem *p, const sg_device *device, int32_t *split)
@@ -153,7 +158,8 @@ static const tile *choose(const sg_matmul_problem *p, const sg_device *device, i
     if (device->capability >= HOPPER)
         while (*split < most && 2 * *split * count_of(p, which) <= blocks && p->k / (2 * *split) >= least[which])
             *split *= 2;
-    return &tiles[which];
+    bool short_sums = which == TENSOR_NARROW && chunk_of(p->k, *split) <= tiles[which].bk;
+    return &tiles[short_sums ? WARP_NARROW : which];
 }
 
 /* ---- the problem */
@@ -191,18 +197,24 @@ static int put_start(char *to, size_t size, const char *name, const sg_matmul_pr
 
 static int32_t wide(int64_t row) { return row % 4 == 0 ? 4 : 1; }
 
-/* The sum is cut by fours: copies of four floats stay on 16 bytes. */
-static int64_t chunk_of(int64_t k, int32_t split) { return ((k + split - 1) / split + 3) / 4 * 4; }
-
 /* A sum of one stage needs memory for no other. */
 static int32_t stages_of(const sg_matmul_problem *p, const tile *t, int32_t split)
 {
     return is_split(t->terms) && chunk_of(p->k, split) <= t->bk ? 1 : t->stages;
 }
 
-static char *text_of(const sg_matmul_problem *p, const tile *t, int32_t split, const char *chain)
+/* Elements that a thread finishes at a time: operands are to be on their way for several, but long code is slow to fetch. */
+static int32_t at_once(const sg_cuda_chain *chain)
 {
-    size_t size = strlen(chain) + 4096;
+    enum { MANY_STEPS = 8, MOST = 8 };
+    if (chain->n_steps > MANY_STEPS)
+        return 1;
+    return chain->n_streams > 1 ? MOST / chain->n_streams : MOST;
+}
+
+static char *text_of(const sg_matmul_problem *p, const tile *t, int32_t split, const sg_cuda_chain *chain)
+{
+    size_t size = strlen(chain->source) + 4096;
     char bounds[64] = "";
     if (t->blocks > 0)
         snprintf(bounds, sizeof bounds, "__launch_bounds__(THREADS, %d)", (int)t->blocks);
@@ -213,14 +225,15 @@ static char *text_of(const sg_matmul_problem *p, const tile *t, int32_t split, c
         snprintf(text, size,
                  "constexpr int M = %lld, N = %lld, K = %lld, VA = %d, VB = %d, BM = %d, BN = %d, BK = %d, TM = %d, "
                  "TN = %d, WX = %d, WY = %d, KG = %d, STAGES = %d, SPLIT = %d, CHUNK = %lld, BATCH = %lld;\n"
-                 "constexpr bool TA = %d, TB = %d;\n#define PRODUCT_TERMS \"%s\"\n#define PRODUCT_BOUNDS %s\n",
+                 "constexpr int AT_ONCE = %d;\nconstexpr bool READS_EARLY = %d, TA = %d, TB = %d;\n#define "
+                 "PRODUCT_TERMS \"%s\"\n#define PRODUCT_BOUNDS %s\n",
                  (long long)p->m, (long long)p->n, (long long)p->k, wide(p->a_transposed ? p->m : p->k),
                  wide(p->b_transposed ? p->k : p->n), t->bm, t->bn, t->bk, t->tm, t->tn, t->wx, t->wy, t->kg,
-                 stages_of(p, t, split), split, (long long)chunk_of(p->k, split), (long long)p->batch, p->a_transposed,
-                 p->b_transposed, texts[t->terms], bounds);
+                 stages_of(p, t, split), split, (long long)chunk_of(p->k, split), (long long)p->batch,
+                 (int)at_once(chain), t->terms != WGMMA, p->a_transposed, p->b_transposed, texts[t->terms], bounds);
     n += put_start(text + n, size - (size_t)n, "A_AT", p, p->a_step);
     n += put_start(text + n, size - (size_t)n, "B_AT", p, p->b_step);
-    snprintf(text + n, size - (size_t)n, "%s", chain);
+    snprintf(text + n, size - (size_t)n, "%s", chain->source);
     return text;
 }
 
@@ -264,6 +277,8 @@ static bool launch(const sg_launch *l, sg_error *err)
 /* Floats of a tile of rows x columns that lie so in memory, the columns along the sum or not. As in the texts. */
 static size_t operand_floats(terms terms, int32_t rows, int32_t columns, bool along)
 {
+    if (terms == WARP)
+        return 0;
     if (!is_split(terms))
         return (size_t)rows * (size_t)(along ? columns + 4 : terms == TF32 ? columns + 8 : columns);
     if (terms == MMA)
@@ -287,7 +302,7 @@ static size_t shared_bytes(const sg_matmul_problem *p, const tile *t, int32_t sp
 
 static sg_status compile(product *p, sg_device *device, const sg_matmul_problem *m, const tile *t, sg_error *err)
 {
-    char *text = text_of(m, t, p->split, p->chain.source);
+    char *text = text_of(m, t, p->split, &p->chain);
     if (!text)
         return sg_fail(err, SG_E_MEMORY, "out of memory preparing a product");
     sg_status status = sg_cuda_compile(device, text, "chain", &p->kernel, err);

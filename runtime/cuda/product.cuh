@@ -1,7 +1,8 @@
 // product.cuh - c = op(a) op(b) in float32, compiled with NVRTC together with the steps that follow it (chain_source.c).
 // product.c states the constants before this text: the sizes M, N, K of one matrix; TA, TB, whether a is stored [K, M] and b
 // [N, K]; VA, VB, the floats of one copy (4 where rows start on 16 bytes, else 1); A_AT and B_AT, where a matrix of the batch
-// starts; the tile; and PRODUCT_TERMS, the text that adds up terms: product_fma.cuh, product_mma.cuh or product_wgmma.cuh.
+// starts; the tile; AT_ONCE, how many elements a thread finishes at a time at most, and READS_EARLY; and PRODUCT_TERMS, the text that
+// adds up terms: product_fma.cuh, product_mma.cuh, product_warp.cuh, product_wgmma.cuh or product_tf32.cuh.
 //
 // A cluster of SPLIT blocks computes a tile of BM x BN elements, each block a range of CHUNK of the sum. In a block, KG groups of
 // warps share each stage of BK terms. Partial sums meet in shared memory, those of other blocks in the memory of the block that
@@ -21,15 +22,24 @@ __device__ __forceinline__ int product_replica() { return blockIdx.z / SPLIT / B
 
 #include PRODUCT_TERMS
 
-constexpr int WORK = STAGES * STAGE > KG * BM * PITCH_C ? STAGES * STAGE : KG * BM * PITCH_C;
+constexpr int SUMS = KG * BM * PITCH_C, WORK = STAGES * STAGE > SUMS ? STAGES * STAGE : SUMS;
 
-__device__ __forceinline__ float sum_of_groups(int e)
+// Elements that are W neighbours in a row, all inside the result or all outside.
+template <int W> __device__ __forceinline__ void add_to(sg_pack<float, W> &v, const float *more)
 {
-    int at = e / BN * PITCH_C + e % BN;
-    float v = product_memory[at];
+    sg_pack<float, W> x = *(const sg_pack<float, W> *)more;
+#pragma unroll
+    for (int k = 0; k < W; k++)
+        v.x[k] += x.x[k];
+}
+
+template <int W> __device__ __forceinline__ sg_pack<float, W> sum_of_groups(int e)
+{
+    const float *at = product_memory + e / BN * PITCH_C + e % BN;
+    sg_pack<float, W> v = *(const sg_pack<float, W> *)at;
 #pragma unroll
     for (int g = 1; g < KG; g++)
-        v += product_memory[g * BM * PITCH_C + at];
+        add_to(v, at + g * BM * PITCH_C);
     return v;
 }
 
@@ -39,10 +49,13 @@ __device__ __forceinline__ float sum_of_groups(int e)
 __device__ __forceinline__ void exchange()
 {
     asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
-    for (int e = threadIdx.x; e < TILE; e += THREADS) {
+    for (int e = 4 * threadIdx.x; e < TILE; e += 4 * THREADS) {
         unsigned there, here = shared_address(product_memory + WORK + product_rank() * SHARE + e % SHARE);
+        sg_pack<float, 4> v = sum_of_groups<4>(e);
         asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here), "r"(e / SHARE));
-        asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(there), "f"(sum_of_groups(e)) : "memory");
+        asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(there), "f"(v.x[0]), "f"(v.x[1]),
+                     "f"(v.x[2]), "f"(v.x[3])
+                     : "memory");
     }
     asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
@@ -62,12 +75,84 @@ __device__ __forceinline__ void product_compute(const float *a, const float *b)
 #endif
 }
 
-// The e-th of this block's elements: its place in the result, or NOWHERE, and its value.
+// The place in the result of the e-th of this block's elements, or NOWHERE.
 __device__ __forceinline__ index product_place(int e)
 {
     int t = SPLIT > 1 ? product_rank() * SHARE + e : e, row = blockIdx.y * BM + t / BN, column = blockIdx.x * BN + t % BN;
-    bool inside = t < TILE && row < M && column < N;
+    bool inside = e < SHARE && t < TILE && row < M && column < N;
     return inside ? ((index)product_batch() * M + row) * N + column : NOWHERE;
+}
+
+// A thread finishes packs of W neighbours, OWN of them, EACH at a time: what the steps read of those is on its way before the first is
+// computed, and if they are all, before the product.
+constexpr int neighbours(int w) { return w < 4 && 2 * w <= AT_ONCE && 2 * w * THREADS <= SHARE ? neighbours(2 * w) : w; }
+constexpr int W = N % 4 == 0 && SHARE % 4 == 0 ? neighbours(1) : 1;
+constexpr int OWN = (SHARE / W + THREADS - 1) / THREADS;
+constexpr int most_each(int each) { return 2 * each <= OWN && 2 * each * W <= AT_ONCE ? most_each(2 * each) : each; }
+constexpr int EACH = most_each(1);
+constexpr bool EARLY = EACH == OWN && READS_EARLY;
+enum product_access { NEIGHBOURS, SAME, ELEMENTS };
+
+__device__ __forceinline__ int product_pack(int q) { return (q * THREADS + threadIdx.x) * W; }
+
+struct product_places {
+    index at[EACH];
+    __device__ __forceinline__ explicit product_places(int begin)
+    {
+#pragma unroll
+        for (int q = 0; q < EACH; q++)
+            at[q] = product_place(product_pack(begin + q));
+    }
+};
+
+// What the steps read: element `place` (i) for element i of the result.
+template <product_access HOW, class T, class PLACE>
+__device__ __forceinline__ sg_pack<T, EACH * W> product_load(const T *from, const product_places &places, PLACE place)
+{
+    sg_pack<T, EACH * W> all = {};
+#pragma unroll
+    for (int q = 0; q < EACH; q++) {
+        index i = places.at[q];
+        if (i == NOWHERE)
+            continue;
+        sg_pack<T, W> pack;
+        if constexpr (HOW == NEIGHBOURS)
+            pack = sg_load<W>(from + place(i));
+        else
+#pragma unroll
+            for (int k = 0; k < W; k++)
+                pack.x[k] = from[place(HOW == SAME ? i : i + k)];
+#pragma unroll
+        for (int k = 0; k < W; k++)
+            all.x[q * W + k] = pack.x[k];
+    }
+    return all;
+}
+
+template <class T> __device__ __forceinline__ void product_store(T *to, const product_places &places, const sg_pack<T, EACH * W> &all)
+{
+#pragma unroll
+    for (int q = 0; q < EACH; q++) {
+        sg_pack<T, W> pack;
+#pragma unroll
+        for (int k = 0; k < W; k++)
+            pack.x[k] = all.x[q * W + k];
+        if (places.at[q] != NOWHERE)
+            sg_store(to + places.at[q], pack);
+    }
+}
+
+__device__ __forceinline__ sg_pack<unsigned, EACH * W> product_bits(const sg_draw &draw, const product_places &places)
+{
+    sg_pack<unsigned, EACH * W> all;
+#pragma unroll
+    for (int q = 0; q < EACH; q++) {
+        sg_pack<unsigned, W> pack = sg_draw_bits<W>(draw, places.at[q]);
+#pragma unroll
+        for (int k = 0; k < W; k++)
+            all.x[q * W + k] = pack.x[k];
+    }
+    return all;
 }
 
 // An element whose sum came out infinite or not a number, term by term: cut up, an infinite term is not a number.
@@ -83,17 +168,51 @@ __device__ __noinline__ float plain_sum(const float *a, const float *b, index i)
     return v;
 }
 
-// The e-th of this block's elements, which is element i of the result.
-__device__ __forceinline__ float product_element(const float *a, const float *b, int e, index i)
+__device__ __forceinline__ sg_pack<float, W> product_sum(int e)
 {
-    float v = 0;
     if constexpr (SPLIT == 1)
-        v = sum_of_groups(e);
-    else {
-        v = product_memory[WORK + e];
+        return sum_of_groups<W>(e);
+    sg_pack<float, W> v = *(const sg_pack<float, W> *)(product_memory + WORK + e);
 #pragma unroll
-        for (int r = 1; r < SPLIT; r++)
-            v += product_memory[WORK + r * SHARE + e];
+    for (int r = 1; r < SPLIT; r++)
+        add_to(v, product_memory + WORK + r * SHARE + e);
+    return v;
+}
+
+// What is not finite, anew. In a loop that is not unrolled, as it is rare.
+__device__ __forceinline__ void mend(const float *a, const float *b, const product_places &places, float (&v)[EACH * W])
+{
+    unsigned wrong = 0;
+#pragma unroll
+    for (int k = 0; k < EACH * W; k++)
+        wrong |= v[k] - v[k] == 0 ? 0u : 1u << k;
+#pragma unroll 1
+    for (; wrong != 0; wrong &= wrong - 1) {
+        int which = __ffs(wrong) - 1;
+        index i = 0;
+#pragma unroll
+        for (int q = 0; q < EACH; q++)
+            i = which / W == q ? places.at[q] + which % W : i;
+        float x = plain_sum(a, b, i);
+#pragma unroll
+        for (int k = 0; k < EACH * W; k++)
+            v[k] = which == k ? x : v[k];
     }
-    return !SPLITS_NUMBERS || v - v == 0 ? v : plain_sum(a, b, i);
+}
+
+// The elements at these places.
+__device__ __forceinline__ void product_elements(const float *a, const float *b, int begin, const product_places &places,
+                                                 float (&v)[EACH * W])
+{
+#pragma unroll
+    for (int q = 0; q < EACH; q++) {
+        sg_pack<float, W> pack = {};
+        if (places.at[q] != NOWHERE)
+            pack = product_sum(product_pack(begin + q));
+#pragma unroll
+        for (int k = 0; k < W; k++)
+            v[q * W + k] = pack.x[k];
+    }
+    if constexpr (SPLITS_NUMBERS)
+        mend(a, b, places, v);
 }

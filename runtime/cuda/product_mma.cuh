@@ -33,15 +33,6 @@ __device__ __forceinline__ void load_transposed(unsigned (&r)[4], const unsigned
                  : "memory");
 }
 
-// c [16, 8] += x [16, 16] y [16, 8].
-__device__ __forceinline__ void multiply_add(float (&c)[4], const unsigned (&x)[4], unsigned y0, unsigned y1)
-{
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y0), "r"(y1));
-}
-
 // The operand of 16 rows x 16 terms from (row, k), and that of 16 columns x 16 terms: words 0, 1 of the first eight columns.
 __device__ __forceinline__ void read_a(unsigned (&x)[4], const unsigned short *from, int row, int k, int lane)
 {
