@@ -195,7 +195,7 @@ bool sg_watch_listen(void *user, const sg_train_event *event);
 void sg_watch_end(sg_watch *watch); /* clears the progress bar */
 void sg_watch_free(sg_watch *watch);
 
-/* ---- signals (signals.c): the first SIGINT or SIGTERM asks to stop, the second ends at once */
+/* ---- signals (signals.c): the first SIGINT, SIGTERM or SIGHUP asks to stop, the second ends at once */
 void sg_signals_install(void);
 int sg_signal_caught(void); /* its number, or 0 */
 /* The same as a predicate for long library calls. */

@@ -80,11 +80,10 @@ static int run(sg_cli *cli, int argc, char **argv)
         return sg_cli_usage_error(cli, &err);
     cli->color_out = wants_color(cli, STDOUT_FILENO);
     cli->color_err = wants_color(cli, STDERR_FILENO);
-    if (sg_cli_has(cli, "help"))
-        return sg_help_verb(cli, cli->verb);
     sg_signals_install();
-    int code = cli->verb->run(cli);
-    if (fflush(stdout) != 0 && code == SG_EXIT_OK) {
+    int code = sg_cli_has(cli, "help") ? sg_help_verb(cli, cli->verb) : cli->verb->run(cli);
+    bool failed = ferror(stdout) != 0; /* a flush that has nothing left to write does not tell of those before */
+    if ((fflush(stdout) != 0 || failed) && code == SG_EXIT_OK) {
         sg_fail(&err, SG_E_IO, "cannot write to standard output");
         code = sg_cli_fail(cli, &err);
     }

@@ -1,4 +1,4 @@
-/* signals.c - an orderly end: the first SIGINT or SIGTERM sets a flag that long work looks at between steps, the second
+/* signals.c - an orderly end: the first SIGINT, SIGTERM or SIGHUP sets a flag that long work looks at between steps, the second
  * ends the program at once. */
 #include "cli/cli.h"
 
@@ -19,12 +19,15 @@ static void on_signal(int number)
 
 void sg_signals_install(void)
 {
-    struct sigaction action;
+    struct sigaction action, before;
     memset(&action, 0, sizeof action);
     action.sa_handler = on_signal;
     action.sa_flags = SA_RESTART;
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN) /* nohup */
+        sigaction(SIGHUP, &action, NULL);
+    signal(SIGXFSZ, SIG_IGN); /* a file over the limit is an error of writing, like a full disk */
 }
 
 int sg_signal_caught(void) { return caught; }

@@ -1,6 +1,9 @@
 /* Writing data sets: encoded features and labels as ARFF, LIBSVM or XC, plain or compressed. */
 #include "models/data_internal.h"
+#include "serialize/serialize.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -173,39 +176,64 @@ static sg_status check(const sg_dataset *d, sg_data_format format, sg_error *err
 
 /* Standard output is the process's own, not a file opened anew by a name such as /dev/stdout: that would write from the start of what
  * others append to, and cannot open a socket. */
-static gzFile open_output(const char *path)
+static int open_output(const char *path)
 {
-    if (path) {
-        size_t n = strlen(path);
-        return gzopen(path, n > 3 && strcmp(path + n - 3, ".gz") == 0 ? "wb9" : "wbT");
+    if (path)
+        return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    return fflush(stdout) == 0 ? dup(STDOUT_FILENO) : -1;
+}
+
+static void write_rows(writer *w, sg_data_format format)
+{
+    const sg_dataset *d = w->d;
+    if (format == SG_DATA_ARFF)
+        arff_header(w);
+    if (format == SG_DATA_XC)
+        gzprintf(w->file, "%lld %lld %lld\n", (long long)d->rows, (long long)d->features, (long long)d->labels);
+    for (int64_t r = 0; r < d->rows; r++) {
+        if (format == SG_DATA_ARFF)
+            arff_row(w, r);
+        else
+            svm_row(w, r, format == SG_DATA_LIBSVM ? 1 : 0);
     }
-    int fd = fflush(stdout) == 0 ? dup(STDOUT_FILENO) : -1;
-    gzFile file = fd >= 0 ? gzdopen(fd, "wbT") : NULL;
-    if (fd >= 0 && !file)
-        close(fd);
-    return file;
+}
+
+/* To an open file, which is closed. */
+static bool write_through(const sg_dataset *d, int fd, bool compress, sg_data_format format)
+{
+    int code = Z_OK, out = dup(fd);
+    writer w = {d, out >= 0 ? gzdopen(out, compress ? "wb9" : "wbT") : NULL};
+    if (out >= 0 && !w.file)
+        close(out);
+    if (w.file) {
+        write_rows(&w, format);
+        gzerror(w.file, &code);
+    }
+    bool good = w.file && gzclose(w.file) == Z_OK && code == Z_OK;
+    good = good && (fsync(fd) == 0 || errno == EINVAL || errno == EROFS); /* pipes and devices cannot be synced */
+    int reason = errno;
+    close(fd);
+    errno = reason;
+    return good;
+}
+
+static sg_status write_to(const sg_dataset *d, const char *file, const char *name, sg_data_format format, sg_error *err)
+{
+    size_t n = strlen(name);
+    bool compress = file && n > 3 && strcmp(name + n - 3, ".gz") == 0;
+    int fd = open_output(file);
+    if (fd < 0)
+        return sg_fail_at(err, SG_E_IO, name, 0, 0, "cannot create the file: %m");
+    return write_through(d, fd, compress, format) ? SG_OK
+                                                  : sg_fail_at(err, SG_E_IO, name, 0, 0, "cannot write the file: %m");
 }
 
 sg_status sg_dataset_write(const sg_dataset *d, const char *path, sg_data_format format, sg_error *err)
 {
+    char *file;
     SG_TRY(check(d, format, err));
-    const char *name = path ? path : "standard output";
-    writer w = {d, open_output(path)};
-    if (!w.file)
-        return sg_fail_at(err, SG_E_IO, name, 0, 0, "cannot create the file: %m");
-    if (format == SG_DATA_ARFF)
-        arff_header(&w);
-    if (format == SG_DATA_XC)
-        gzprintf(w.file, "%lld %lld %lld\n", (long long)d->rows, (long long)d->features, (long long)d->labels);
-    for (int64_t r = 0; r < d->rows; r++) {
-        if (format == SG_DATA_ARFF)
-            arff_row(&w, r);
-        else
-            svm_row(&w, r, format == SG_DATA_LIBSVM ? 1 : 0);
-    }
-    int code;
-    gzerror(w.file, &code);
-    if (gzclose(w.file) != Z_OK || code != Z_OK)
-        return sg_fail_at(err, SG_E_IO, name, 0, 0, "cannot write the file: %m");
-    return SG_OK;
+    if (!path)
+        return write_to(d, NULL, "standard output", format, err);
+    SG_TRY(sg_file_begin(path, &file, err));
+    return sg_file_end(path, file, write_to(d, file, path, format, err), err);
 }

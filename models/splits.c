@@ -1,8 +1,10 @@
 /* Training, validation and test rows: from a file, by files, or by iterative stratification. */
 #include "graph/random_internal.h"
 #include "models/data_internal.h"
+#include "serialize/serialize.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define LEFT_OUT 3 /* beside the numbers of sg_part */
@@ -130,15 +132,24 @@ static void write_parts(const sg_split *split, const sg_dataset *d, FILE *file)
 
 sg_status sg_split_write(const sg_split *split, const sg_dataset *d, const char *path, sg_error *err)
 {
-    const char *name = path ? path : "standard output";
-    FILE *file = path ? fopen(path, "w") : stdout;
-    if (!file)
-        return sg_fail_at(err, SG_E_IO, name, 0, 0, "cannot create the file: %s", strerror(errno));
-    write_parts(split, d, file);
-    bool bad = fflush(file) != 0 || ferror(file) != 0;
-    if ((path && fclose(file) != 0) || bad)
-        return sg_fail_at(err, SG_E_IO, name, 0, 0, "cannot write the file: %s", strerror(errno));
-    return SG_OK;
+    char *text = NULL;
+    size_t size = 0;
+    if (!path) {
+        write_parts(split, d, stdout);
+        return fflush(stdout) == 0 && !ferror(stdout)
+                   ? SG_OK
+                   : sg_fail(err, SG_E_IO, "cannot write to standard output: %s", strerror(errno));
+    }
+    FILE *stream = open_memstream(&text, &size);
+    if (!stream)
+        return sg_fail(err, SG_E_MEMORY, "out of memory");
+    write_parts(split, d, stream);
+    bool whole = !ferror(stream);
+    sg_status status = fclose(stream) == 0 && whole ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
+    if (status == SG_OK)
+        status = sg_file_write(path, text, size, err);
+    free(text);
+    return status;
 }
 
 /* ------------------------------------------------------------------------------------------ iterative

@@ -65,22 +65,34 @@ static sg_status write_to(const char *path, const char *name, const void *data, 
     return status;
 }
 
+sg_status sg_file_begin(const char *path, char **name, sg_error *err)
+{
+    size_t length = strlen(path) + 32;
+    if (!(*name = sg_alloc(length)))
+        return sg_fail(err, SG_E_MEMORY, "out of memory");
+    if (names_another(path))
+        snprintf(*name, length, "%s", path);
+    else
+        snprintf(*name, length, "%s.tmp%ld", path, (long)getpid());
+    return SG_OK;
+}
+
+sg_status sg_file_end(const char *path, char *name, sg_status written, sg_error *err)
+{
+    bool apart = strcmp(name, path) != 0;
+    if (apart && written == SG_OK)
+        written = sg_file_rename(name, path, err);
+    if (apart && written != SG_OK)
+        unlink(name);
+    sg_free(name);
+    return written;
+}
+
 sg_status sg_file_write(const char *path, const void *data, size_t size, sg_error *err)
 {
-    if (names_another(path))
-        return write_to(path, path, data, size, err);
-    size_t length = strlen(path) + 32;
-    char *temporary = sg_alloc(length);
-    if (!temporary)
-        return sg_fail(err, SG_E_MEMORY, "out of memory");
-    snprintf(temporary, length, "%s.tmp%ld", path, (long)getpid());
-    sg_status status = write_to(temporary, path, data, size, err);
-    if (status == SG_OK)
-        status = sg_file_rename(temporary, path, err);
-    if (status != SG_OK)
-        unlink(temporary);
-    sg_free(temporary);
-    return status;
+    char *name;
+    SG_TRY(sg_file_begin(path, &name, err));
+    return sg_file_end(path, name, write_to(name, path, data, size, err), err);
 }
 
 sg_status sg_file_rename(const char *from, const char *to, sg_error *err)

@@ -17,6 +17,11 @@ extern "C" {
 /* Replace `path` by the given bytes: the old ones or the new ones are there at any time. What stands for another file (a link,
  * a pipe, a device such as /dev/stdout) is written through instead, in place. */
 sg_status sg_file_write(const char *path, const void *data, size_t size, sg_error *err);
+/* The same piece by piece: write to the file that `begin` names (beside `path`, or where this stands for another file `path` itself), and
+ * fsync it; `end` puts it in place if `written` is SG_OK, or else removes it, releases the name, and returns `written` or its own
+ * failure. */
+sg_status sg_file_begin(const char *path, char **name, sg_error *err);
+sg_status sg_file_end(const char *path, char *name, sg_status written, sg_error *err);
 /* Read a whole file of at most `limit` bytes; a NUL follows the data. Release with sg_free. */
 sg_status sg_file_read(const char *path, size_t limit, char **data, size_t *size, sg_error *err);
 /* Rename `from` to `to` (a file or folder, `to` is replaced if it is a file) and fsync the folder that holds it. */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include <cmocka.h>
 
@@ -111,6 +112,54 @@ static void standard_output_is_shared(void **state)
         }
 }
 
+/* What cannot be written is told and leaves nothing behind, and a file that was there stays: on a full device, and over the limit on
+ * the size of files. */
+static void disks_may_be_full(void **state)
+{
+    (void)state;
+    static const char *const printed[] = {"help --man",
+                                          "train --help",
+                                          "ops",
+                                          "config schema",
+                                          "data info toy.arff",
+                                          "data split toy.arff",
+                                          "graph -q",
+                                          "init",
+                                          "data convert toy.arff --to arff -o -",
+                                          "score toy.arff toy.arff --per-label -",
+                                          "config show --json",
+                                          "completion zsh"};
+    static const char *const written[] = {"data convert toy.arff --to arff", "data convert toy.arff --to libsvm",
+                                          "data split toy.arff", "graph -q --loss seal-dynamic --as dot", "init"};
+    char command[512];
+    write_data("toy.arff");
+    for (size_t i = 0; i < sizeof printed / sizeof *printed; i++) {
+        snprintf(command, sizeof command, "cd %s && %s/sealgraph %s >/dev/full 2>err.txt", program_folder,
+                 SG_BINARY_DIR, printed[i]);
+        int status = system(command);
+        char *err = program_file("err.txt");
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 1 || text_lines(err) != 1)
+            fail_msg("%s: %d %s", printed[i], status, err);
+        free(err);
+    }
+    for (size_t i = 0; i < sizeof written / sizeof *written; i++)
+        for (int there = 0; there < 2; there++) {
+            if (there)
+                write_file("out.x", "KEEP\n");
+            snprintf(
+                command, sizeof command,
+                "mkdir -p %s/empty && cd %s && rm -f empty/* && (%s && cp out.x empty/; ulimit -f 1 && exec "
+                "%s/sealgraph %s -q --force -o empty/out.x) 2>err.txt; test $? = 1 && test \"$(ls empty)\" = \"%s\"",
+                program_folder, program_folder, there ? "true" : "false", SG_BINARY_DIR, written[i],
+                there ? "out.x" : "");
+            if (system(command) != 0)
+                fail_msg("%s", command);
+            char *kept = program_file("empty/out.x");
+            assert_string_equal(kept, there ? "KEEP\n" : "");
+            free(kept);
+        }
+}
+
 /* Rows without a label are left out, which one line tells, but for -q; files of JSON end with a newline. */
 static void left_out_rows(void **state)
 {
@@ -160,6 +209,7 @@ int main(void)
         cmocka_unit_test(completion_is_valid_bash),
         cmocka_unit_test(outputs_to_standard_output),
         cmocka_unit_test(standard_output_is_shared),
+        cmocka_unit_test(disks_may_be_full),
         cmocka_unit_test(left_out_rows),
         cmocka_unit_test(any_name_gives_a_document),
     };

@@ -20,9 +20,9 @@
 enum {
     MOST = SG_SAMPLE_OUTPUTS + 2 * SG_SAMPLE_INPUTS,
     MOST_TRIED = 64,
-    FEW = 4,
+    FEW = 3,
     MOST_BAD = 4,
-    ROUNDS = 12,
+    ROUNDS = 8,
     COMPARED = 3
 };
 
