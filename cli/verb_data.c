@@ -25,8 +25,10 @@ static sg_status open_source(const sg_cli *cli, source *s, bool divide, sg_error
 {
     memset(s, 0, sizeof *s);
     SG_TRY(sg_cli_config(cli, &s->config, err));
-    if (cli->n_arguments > 0)
-        return sg_config_read_files(s->config, cli->arguments, cli->n_arguments, &s->data, err);
+    if (cli->n_arguments > 0) {
+        SG_TRY(sg_config_read_files(s->config, cli->arguments, cli->n_arguments, &s->data, err));
+        return sg_config_check_format(s->config, s->data->schema->format, err);
+    }
     SG_TRY(sg_config_read_data(s->config, &s->data, divide ? &s->split : NULL, err));
     s->divided = divide;
     return SG_OK;

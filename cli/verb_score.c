@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define LARGEST_FILE ((size_t)1 << 31)
 
@@ -164,7 +165,8 @@ static sg_status read_dataset(pair *s, const sg_config *config, sg_error *err)
 /* Whether these are lines of `predict`, whatever the name: no data set starts with a brace. */
 static bool holds_json(const char *path)
 {
-    FILE *file = fopen(path, "rb");
+    struct stat st; /* what is looked into would be gone from a pipe */
+    FILE *file = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? fopen(path, "rb") : NULL;
     int first = file ? fgetc(file) : EOF;
     if (file)
         fclose(file);
@@ -285,7 +287,7 @@ static int run(sg_cli *cli)
     sg_dataset *gold = NULL;
     sg_metrics metrics;
     sg_error err;
-    pair s = {.path = cli->arguments[1]};
+    pair s = {.path = strcmp(cli->arguments[1], "-") == 0 ? "/dev/stdin" : cli->arguments[1]};
     const char *per_label = sg_cli_value(cli, "per-label");
     bool in_place = per_label && strcmp(per_label, "-") == 0; /* of the metrics */
     sg_status status = check_output(cli, &err);

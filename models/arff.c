@@ -105,6 +105,7 @@ typedef struct arff_reader {
     const sg_read_options *options;
     const char *const *paths;
     int32_t n;
+    sg_lines **opened;
     arff_table *tables;
     sg_label_list list;
     bool has_list;
@@ -178,7 +179,7 @@ static sg_status read_table(arff_reader *r, int32_t k, sg_error *err)
     arff_table *t = &r->tables[k];
     sg_lines *lines;
     t->path = r->paths[k];
-    SG_TRY(sg_lines_open(&lines, r->paths[k], &r->builder.notes, err));
+    SG_TRY(sg_lines_take(&lines, r->opened, r->paths[k], &r->builder.notes, err));
     sg_status status = sg_arff_header(t, lines, &r->builder.notes, err);
     if (status == SG_OK)
         status = choose_labels(r, k, err);
@@ -225,10 +226,10 @@ static sg_status read_tables(arff_reader *r, sg_dataset **out, sg_error *err)
     return sg_builder_finish(&r->builder, schema, options->layout, out, err);
 }
 
-sg_status sg_read_arff(sg_dataset **out, const char *const *paths, int32_t n, const sg_read_options *options,
-                       sg_error *err)
+sg_status sg_read_arff(sg_dataset **out, const char *const *paths, int32_t n, sg_lines **opened,
+                       const sg_read_options *options, sg_error *err)
 {
-    arff_reader r = {.options = options, .paths = paths, .n = n};
+    arff_reader r = {.options = options, .paths = paths, .n = n, .opened = opened};
     r.tables = sg_calloc(n, sizeof *r.tables);
     sg_status status = r.tables && sg_builder_init(&r.builder, paths, n) ? SG_OK : SG_E_MEMORY;
     if (status == SG_OK)

@@ -35,6 +35,7 @@ static sg_status read_paths(const sg_config *config, char **paths, int64_t count
 sg_status sg_config_read_files(const sg_config *config, const char *const *files, int64_t count, sg_dataset **data,
                                sg_error *err)
 {
+    SG_TRY(sg_config_check_reading(config, err));
     char **paths = sg_calloc(count, sizeof *paths);
     sg_status status = paths ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
     for (int64_t i = 0; status == SG_OK && i < count; i++) {
@@ -88,6 +89,8 @@ sg_status sg_config_read_data(const sg_config *config, sg_dataset **data, sg_spl
     if (status == SG_OK)
         status = sg_config_read_files(config, files, count, data, err);
     sg_free(files);
+    if (status == SG_OK)
+        status = sg_config_check_format(config, (*data)->schema->format, err);
     if (status == SG_OK && split)
         status = divide(config, *data, split, err);
     if (status != SG_OK) {

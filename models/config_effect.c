@@ -10,6 +10,14 @@ typedef struct effect {
     const char *beside; /* what leaves it without effect */
 } effect;
 
+static bool has_xml(const sg_train_config *v) { return v->data.labels_xml != NULL; }
+static bool has_no_xml(const sg_train_config *v) { return !has_xml(v); }
+
+static const effect reading[] = {
+    {"data.labels", has_xml, "data.labels_xml"},
+    {"data.close_hierarchy", has_no_xml, "no data.labels_xml"},
+};
+
 static bool has_files(const sg_train_config *v) { return v->data.files.count > 0; }
 static bool has_train(const sg_train_config *v) { return !has_files(v); }
 static bool has_validation(const sg_train_config *v) { return !has_files(v) && v->data.validation.count > 0; }
@@ -63,6 +71,27 @@ static sg_status check(const sg_config *config, const effect *table, size_t n, s
             if (is_about(&table[k], key) && table[k].idle(&config->values))
                 return sg_config_fail(config, key, err, "%s has no effect with %s", key, table[k].beside);
         }
+    return SG_OK;
+}
+
+sg_status sg_config_check_reading(const sg_config *config, sg_error *err)
+{
+    return check(config, reading, sizeof reading / sizeof *reading, err);
+}
+
+sg_status sg_config_check_format(const sg_config *config, sg_data_format format, sg_error *err)
+{
+    static const struct {
+        const char *key;
+        bool arff;
+    } table[] = {{"data.labels", true},        {"data.positive", true},    {"data.arff_index_base", true},
+                 {"data.nominal", true},       {"data.index_base", false}, {"data.features_count", false},
+                 {"data.labels_count", false}, {"data.keep_blank", false}};
+    bool arff = format == SG_DATA_ARFF;
+    for (size_t k = 0; k < sizeof table / sizeof *table; k++)
+        if (table[k].arff != arff && is_typed(config, sg_option_index(sg_option_find(table[k].key))))
+            return sg_config_fail(config, table[k].key, err, "%s has no effect on %s files", table[k].key,
+                                  arff ? "ARFF" : "LIBSVM and XC");
     return SG_OK;
 }
 

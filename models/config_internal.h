@@ -26,8 +26,10 @@ const char *sg_option_environment(const sg_option *option, char *out, size_t siz
 
 /* An error about the value of `key`, placed where that value came from. For checks that need the data or the model. */
 sg_status sg_config_fail(const sg_config *config, const char *key, sg_error *err, const char *fmt, ...) SG_PRINTF(4, 5);
-/* Settings of the command line that others leave without effect are SG_E_CONFIG: those about the division of the data that
- * `config` names, and those about training. */
+/* Settings of the command line that others leave without effect are SG_E_CONFIG: those about reading files, and files of a format;
+ * about the division of the data that `config` names; about training. */
+sg_status sg_config_check_reading(const sg_config *config, sg_error *err);
+sg_status sg_config_check_format(const sg_config *config, sg_data_format format, sg_error *err);
 sg_status sg_config_check_parts(const sg_config *config, sg_error *err);
 sg_status sg_config_check_training(const sg_config *config, sg_error *err);
 /* One value as YAML would show it, written to `out`; returns `out`. */

@@ -315,6 +315,9 @@ sg_status sg_config_split(sg_config *config, const sg_option *option, const char
         return SG_OK;
     }
     trim(&text, &length);
+    const char *open = memchr(text, '[', length), *shut = memchr(text, ']', length);
+    if ((open == text && length && !shut) || (shut && shut == text + length - 1 && !open))
+        return sg_config_fail_at(place, err, "%s: the list '%.80s' has one bracket alone", option->key, text);
     if (length >= 2 && text[0] == '[' && text[length - 1] == ']')
         text++, length -= 2;
     trim(&text, &length);

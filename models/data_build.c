@@ -335,7 +335,9 @@ sg_status sg_dataset_from_arrays(sg_dataset **out, const float *x, const float *
                                  int64_t labels, sg_data_layout layout, sg_error *err)
 {
     *out = NULL;
-    if (rows < 1 || features < 1 || labels < 1 || features > SG_MAX_COLUMNS || labels > SG_MAX_COLUMNS)
+    if (features > SG_MAX_COLUMNS || labels > SG_MAX_COLUMNS)
+        return sg_fail(err, SG_E_ARGUMENT, "a data set has at most %d features or labels", SG_MAX_COLUMNS);
+    if (rows < 1 || features < 1 || labels < 1)
         return sg_fail(err, SG_E_ARGUMENT, "a data set needs at least one row, feature and label");
     sg_builder b;
     bool ok = sg_builder_init(&b, NULL, 0);

@@ -54,7 +54,12 @@ void sg_notes_free(sg_notes *notes);
 
 /* ---- files as lines: plain or gzip, BOM and line ends removed, checked and turned into UTF-8 */
 typedef struct sg_lines sg_lines;
+/* A file is opened once and read once, so that it may be a pipe; "-" is standard input. */
 sg_status sg_lines_open(sg_lines **out, const char *path, sg_notes *notes, sg_error *err);
+/* `*opened`, if there is one, with notes going elsewhere from now on; else the file, opened. */
+sg_status sg_lines_take(sg_lines **out, sg_lines **opened, const char *path, sg_notes *notes, sg_error *err);
+/* The first character that is neither blank nor in a comment line (%), which stays unread; 0 if there is none. */
+sg_status sg_lines_peek(sg_lines *lines, char *first, sg_error *err);
 /* Next line, NUL-terminated, valid until the next call; *text = NULL at the end of the file. */
 sg_status sg_lines_next(sg_lines *lines, char **text, int64_t *length, sg_error *err);
 int64_t sg_lines_number(const sg_lines *lines); /* of the line read last, from 1 */
@@ -162,9 +167,10 @@ sg_preprocess *sg_preprocess_new(int64_t n_in, int64_t n_out); /* zeroed; NULL i
 bool sg_dataset_make_dense(sg_dataset *data);
 bool sg_dataset_make_sparse(sg_dataset *data);
 
-sg_status sg_read_arff(sg_dataset **out, const char *const *paths, int32_t n, const sg_read_options *options,
-                       sg_error *err);
-sg_status sg_read_libsvm(sg_dataset **out, const char *const *paths, int32_t n, const sg_read_options *options,
-                         sg_error *err);
+/* `*opened` (or NULL) is the first file; it is NULL afterwards if it was taken. */
+sg_status sg_read_arff(sg_dataset **out, const char *const *paths, int32_t n, sg_lines **opened,
+                       const sg_read_options *options, sg_error *err);
+sg_status sg_read_libsvm(sg_dataset **out, const char *const *paths, int32_t n, sg_lines **opened,
+                         const sg_read_options *options, sg_error *err);
 
 #endif

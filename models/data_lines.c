@@ -4,7 +4,9 @@
 #include "models/data_internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 #include <utf8proc.h>
 #include <zlib.h>
 
@@ -90,18 +92,23 @@ static sg_status check_start(sg_lines *lines, sg_error *err)
 sg_status sg_lines_open(sg_lines **out, const char *path, sg_notes *notes, sg_error *err)
 {
     *out = NULL;
-    FILE *probe = fopen(path, "rb");
-    if (!probe)
+    bool standard = strcmp(path, "-") == 0;
+    int fd = standard ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+    path = standard ? "standard input" : path;
+    if (fd < 0)
         return sg_fail_at(err, SG_E_IO, path, 0, 0, "cannot open the file: %m");
-    fclose(probe);
     sg_lines *lines = sg_calloc(1, sizeof *lines);
-    if (!lines)
+    gzFile file = lines ? gzdopen(fd, "rb") : NULL;
+    if (!file) {
+        close(fd);
+        sg_free(lines);
         return sg_fail(err, SG_E_MEMORY, "out of memory opening %s", path);
+    }
     lines->notes = notes;
     lines->path = sg_strdup(path);
-    lines->file = gzopen(path, "rb");
+    lines->file = file;
     sg_status status = SG_OK;
-    if (!lines->path || !lines->file)
+    if (!lines->path)
         status = sg_fail(err, SG_E_MEMORY, "out of memory opening %s", path);
     else if ((status = fill(lines, err)) == SG_OK)
         status = check_start(lines, err);
@@ -111,6 +118,38 @@ sg_status sg_lines_open(sg_lines **out, const char *path, sg_notes *notes, sg_er
     }
     *out = lines;
     return SG_OK;
+}
+
+sg_status sg_lines_take(sg_lines **out, sg_lines **opened, const char *path, sg_notes *notes, sg_error *err)
+{
+    if (!*opened)
+        return sg_lines_open(out, path, notes, err);
+    *out = *opened;
+    *opened = NULL;
+    (*out)->notes = notes;
+    return SG_OK;
+}
+
+sg_status sg_lines_peek(sg_lines *lines, char *first, sg_error *err)
+{
+    bool comment = false;
+    int64_t at = lines->begin;
+    for (*first = 0;; at++) {
+        while (at == lines->end && !lines->at_end) {
+            int64_t seen = at - lines->begin;
+            SG_TRY(fill(lines, err));
+            at = lines->begin + seen;
+        }
+        if (at == lines->end)
+            return SG_OK;
+        char c = lines->buffer[at];
+        if (c == '\n' || c == '%')
+            comment = c == '%';
+        else if (!comment && c != '\r' && !sg_is_blank(c)) {
+            *first = c;
+            return SG_OK;
+        }
+    }
 }
 
 void sg_lines_close(sg_lines *lines)

@@ -13,34 +13,17 @@ static bool name_has(const char *path, const char *suffix)
     return n >= m && strncmp(path + n - m, suffix, m) == 0;
 }
 
-/* The name decides where it can; else ARFF files start, behind comments, with '@'. */
-static sg_status detect(const char *path, sg_data_format *out, sg_error *err)
+/* The name decides where it can; else ARFF files start, behind comments, with '@'. A file that was looked into is `*opened`. */
+static sg_status detect(const char *path, sg_data_format *out, sg_lines **opened, sg_error *err)
 {
+    char first;
     *out = SG_DATA_ARFF;
     if (name_has(path, ".arff"))
         return SG_OK;
-    sg_notes notes = {0};
-    sg_lines *lines;
-    SG_TRY(sg_lines_open(&lines, path, &notes, err));
-    sg_status status = SG_OK;
-    *out = SG_DATA_LIBSVM;
-    while (status == SG_OK) {
-        char *text;
-        int64_t length;
-        status = sg_lines_next(lines, &text, &length, err);
-        if (status != SG_OK || !text)
-            break;
-        while (sg_is_blank(*text))
-            text++;
-        if (*text == '\0' || *text == '%')
-            continue;
-        if (*text == '@')
-            *out = SG_DATA_ARFF;
-        break;
-    }
-    sg_lines_close(lines);
-    sg_notes_free(&notes);
-    return status;
+    SG_TRY(sg_lines_open(opened, path, NULL, err));
+    SG_TRY(sg_lines_peek(*opened, &first, err));
+    *out = first == '@' ? SG_DATA_ARFF : SG_DATA_LIBSVM;
+    return SG_OK;
 }
 
 static sg_status check_options(const sg_read_options *o, sg_error *err)
@@ -54,6 +37,16 @@ static sg_status check_options(const sg_read_options *o, sg_error *err)
     return SG_OK;
 }
 
+static sg_status read_as(sg_data_format format, sg_dataset **out, const char *const *paths, int32_t n,
+                         sg_lines **opened, const sg_read_options *options, sg_error *err)
+{
+    if (format == SG_DATA_ARFF)
+        return sg_read_arff(out, paths, n, opened, options, err);
+    if (options->labels_xml && !options->schema)
+        return sg_fail_at(err, SG_E_CONFIG, paths[0], 0, 0, "a label list in XML goes with ARFF files only");
+    return sg_read_libsvm(out, paths, n, opened, options, err);
+}
+
 sg_status sg_dataset_read(sg_dataset **out, const char *const *paths, int32_t n, const sg_read_options *options,
                           sg_error *err)
 {
@@ -65,11 +58,10 @@ sg_status sg_dataset_read(sg_dataset **out, const char *const *paths, int32_t n,
         return sg_fail(err, SG_E_ARGUMENT, "no data file was given");
     SG_TRY(check_options(options, err));
     sg_data_format format = options->format;
-    if (format == SG_DATA_AUTO)
-        SG_TRY(detect(paths[0], &format, err));
-    if (format == SG_DATA_ARFF)
-        return sg_read_arff(out, paths, n, options, err);
-    if (options->labels_xml && !options->schema)
-        return sg_fail_at(err, SG_E_CONFIG, paths[0], 0, 0, "a label list in XML goes with ARFF files only");
-    return sg_read_libsvm(out, paths, n, options, err);
+    sg_lines *opened = NULL;
+    sg_status status = format == SG_DATA_AUTO ? detect(paths[0], &format, &opened, err) : SG_OK;
+    if (status == SG_OK)
+        status = read_as(format, out, paths, n, &opened, options, err);
+    sg_lines_close(opened);
+    return status;
 }

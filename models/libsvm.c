@@ -353,14 +353,14 @@ static sg_status make_dataset(svm_reader *r, sg_dataset **out, sg_error *err)
     return sg_builder_finish(&r->builder, schema, r->options->layout, out, err);
 }
 
-static sg_status read_files(svm_reader *r, const char *const *paths, int32_t n, sg_error *err)
+static sg_status read_files(svm_reader *r, const char *const *paths, int32_t n, sg_lines **opened, sg_error *err)
 {
     const sg_schema *given = r->options->schema;
     for (int64_t i = 0; given && i < given->n_labels; i++)
         if (!sg_names_add(&r->labels, given->label_names[i], (int32_t)i))
             return sg_fail(err, SG_E_MEMORY, "out of memory reading %s", paths[0]);
     for (r->file = 0; r->file < n; r->file++) {
-        SG_TRY(sg_lines_open(&r->lines, paths[r->file], &r->builder.notes, err));
+        SG_TRY(sg_lines_take(&r->lines, opened, paths[r->file], &r->builder.notes, err));
         sg_status status = read_lines(r, err);
         sg_lines_close(r->lines);
         SG_TRY(status);
@@ -368,8 +368,8 @@ static sg_status read_files(svm_reader *r, const char *const *paths, int32_t n, 
     return SG_OK;
 }
 
-sg_status sg_read_libsvm(sg_dataset **out, const char *const *paths, int32_t n, const sg_read_options *options,
-                         sg_error *err)
+sg_status sg_read_libsvm(sg_dataset **out, const char *const *paths, int32_t n, sg_lines **opened,
+                         const sg_read_options *options, sg_error *err)
 {
     svm_reader r = {.options = options, .header_features = -1, .header_labels = -1, .numeric = true};
     if (options->schema && options->schema->n_columns != options->schema->n_features)
@@ -379,7 +379,7 @@ sg_status sg_read_libsvm(sg_dataset **out, const char *const *paths, int32_t n, 
     if (!sg_builder_init(&r.builder, paths, n))
         status = sg_fail(err, SG_E_MEMORY, "out of memory reading %s", paths[0]);
     if (status == SG_OK)
-        status = read_files(&r, paths, n, err);
+        status = read_files(&r, paths, n, opened, err);
     if (status == SG_OK)
         status = make_dataset(&r, out, err);
     for (int32_t i = 0; i < r.n_labels; i++)

@@ -1,5 +1,6 @@
 /* train_data.c - from the configuration's data section to rows that are ready to batch. */
 #include <string.h>
+#include <sys/stat.h>
 
 #include "models/models.h"
 #include "serialize/serialize.h"
@@ -35,6 +36,10 @@ static sg_status hash_files(sg_training_data *d, sg_error *err)
     if (!(d->sha256 = sg_calloc((int64_t)size, 1)))
         return sg_fail(err, SG_E_MEMORY, "out of memory");
     for (int32_t i = 0; i < d->data->n_files; i++) {
+        struct stat st;
+        if (stat(d->data->files[i], &st) != 0 || !S_ISREG(st.st_mode))
+            return sg_fail(err, SG_E_ARGUMENT, "%s: training reads a file twice, for its hash: it must be a plain one",
+                           d->data->files[i]);
         char hex[65];
         const char *slash = strrchr(d->data->files[i], '/');
         SG_TRY(sg_file_sha256(d->data->files[i], hex, err));

@@ -102,6 +102,37 @@ sg_status sg_file_rename(const char *from, const char *to, sg_error *err)
     return sync_folder_of(to, err);
 }
 
+/* Of a pipe or device, whose size nobody knows before its end. */
+static sg_status read_stream(FILE *in, const char *path, size_t limit, char **data, size_t *size, sg_error *err)
+{
+    char *buffer = NULL;
+    size_t got = 0, room = 0;
+    for (;;) {
+        if (got == room) {
+            room = room ? 2 * room : 1 << 16;
+            char *more = sg_realloc(buffer, room + 1);
+            if (!more) {
+                sg_free(buffer);
+                return sg_fail(err, SG_E_MEMORY, "out of memory for %s", path);
+            }
+            buffer = more;
+        }
+        size_t n = fread(buffer + got, 1, room - got, in);
+        got += n;
+        if (n == 0 || got > limit)
+            break;
+    }
+    if (got <= limit && !ferror(in)) {
+        buffer[got] = 0;
+        *data = buffer;
+        *size = got;
+        return SG_OK;
+    }
+    sg_free(buffer);
+    return got > limit ? sg_fail_at(err, SG_E_DATA, path, 0, 0, "more than the limit of %zu bytes", limit)
+                       : io_error(err, "read", path);
+}
+
 static sg_status read_open(FILE *in, const char *path, size_t limit, char **data, size_t *size, sg_error *err)
 {
     struct stat st;
@@ -109,6 +140,8 @@ static sg_status read_open(FILE *in, const char *path, size_t limit, char **data
         errno = S_ISDIR(st.st_mode) ? EISDIR : errno;
         return io_error(err, "read", path);
     }
+    if (!S_ISREG(st.st_mode))
+        return read_stream(in, path, limit, data, size, err);
     if (st.st_size < 0 || (uint64_t)st.st_size > limit)
         return sg_fail_at(err, SG_E_DATA, path, 0, 0, "the file has %lld bytes, over the limit of %zu",
                           (long long)st.st_size, limit);

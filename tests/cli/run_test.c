@@ -166,6 +166,43 @@ static void conditions_at_the_bound(void)
     }
 }
 
+/* A file is opened and read once, so it may be a pipe, and - is standard input; training wants to read it again. */
+static void data_from_pipes(void **state)
+{
+    (void)state;
+    write_data("toy.arff");
+    succeeds("data convert toy.arff --to libsvm -q -o toy.svm --force", "");
+    succeeds("train --train toy.arff --validation toy.arff --set model.hidden=[2] --epochs 1 --threads 1 -q -o piped",
+             "run");
+    succeeds("predict piped toy.arff --threads 1 -o piped.jsonl", "");
+    static const struct {
+        const char *before, *arguments, *printed;
+    } cases[] = {
+        {"cat toy.arff |", "data info -", "rows         200"},
+        {"cat toy.arff |", "data info /dev/stdin", "rows         200"},
+        {"gzip -c toy.arff |", "data info -", "rows         200"},
+        {"cat toy.svm |", "data info -", "rows         200"},
+        {"cat toy.svm |", "data convert - --to libsvm -o -", "1:"},
+        {"cat toy.arff |", "predict piped - --threads 1", "\"row\":199"},
+        {"cat toy.arff |", "eval piped - --threads 1", "rows                   200"},
+        {"cat piped.jsonl |", "score toy.arff - --from jsonl", "micro_f1"},
+        {"cat toy.arff |", "score - piped.jsonl", "micro_f1"},
+        {"cat toy.arff |", "score toy.arff - --from data", "micro_f1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        outcome o = program_run(cases[i].before, cases[i].arguments);
+        if (o.code != 0 || !strstr(o.out, cases[i].printed))
+            fail_msg("%s %s: code %d, %s", cases[i].before, cases[i].arguments, o.code, o.err);
+        outcome_release(&o);
+    }
+    static const char *const refused[] = {"train --train - -o x", "train --train /dev/stdin -o x"};
+    for (int i = 0; i < 2; i++)
+        outcome_is_failure(program_run("cat toy.arff |", refused[i]), refused[i], 2, "it must be a plain one");
+    outcome_is_failure(program_run("cat /dev/null |", "data info -"), "data info -", 3, "standard input");
+    outcome_is_failure(program_run("head -c 900 toy.arff | gzip -c | head -c 200 |", "data info -"), "data info -", 3,
+                       "truncated");
+}
+
 static void train_evaluate_predict(void **state)
 {
     (void)state;
@@ -318,9 +355,13 @@ static void interrupted_runs_go_on(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(graph_without_data),      cmocka_unit_test(data_commands),
-        cmocka_unit_test(train_evaluate_predict),  cmocka_unit_test(files_are_read_as_in_training),
-        cmocka_unit_test(equal_seeds_equal_bytes), cmocka_unit_test(broken_models_are_refused),
+        cmocka_unit_test(graph_without_data),
+        cmocka_unit_test(data_commands),
+        cmocka_unit_test(data_from_pipes),
+        cmocka_unit_test(train_evaluate_predict),
+        cmocka_unit_test(files_are_read_as_in_training),
+        cmocka_unit_test(equal_seeds_equal_bytes),
+        cmocka_unit_test(broken_models_are_refused),
         cmocka_unit_test(interrupted_runs_go_on),
     };
     return cmocka_run_group_tests(tests, program_make_folder, program_remove_folder);

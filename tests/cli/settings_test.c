@@ -121,6 +121,8 @@ static void settings_without_effect(void **state)
 {
     (void)state;
     write_data("toy.arff");
+    write_file("toy.svm", "1 1:1\n0,1 2:1\n");
+    write_file("toy.xml", "<labels><label name=\"p\"/><label name=\"q\"/></labels>\n");
     static const struct {
         const char *arguments, *message;
     } refused[] = {
@@ -147,6 +149,14 @@ static void settings_without_effect(void **state)
         {"train --train toy.arff --set loss.samples=9 -o x", "loss.samples has no effect with loss.name cross-entropy"},
         {"train --train toy.arff --schedule linear --set train.plateau_factor=1 -o x",
          "no effect with a train.schedule"},
+        {"data info toy.arff --labels-xml toy.xml --labels 3",
+         "--labels: data.labels has no effect with data.labels_xml"},
+        {"data info toy.arff --close-hierarchy", "data.close_hierarchy has no effect with no data.labels_xml"},
+        {"data info toy.arff --index-base 0", "--index-base: data.index_base has no effect on ARFF files"},
+        {"data info toy.svm --positive 1", "--positive: data.positive has no effect on LIBSVM and XC files"},
+        {"train --train toy.arff --keep-blank -o x", "data.keep_blank has no effect on ARFF files"},
+        {"config show --train '[a, b'", "--train: data.train: the list '[a, b' has one bracket alone"},
+        {"config show --set model.hidden=3,4]", "model.hidden: the list '3,4]' has one bracket alone"},
         {"train --train toy.arff --seeds 1,2 --seed 3 -o x", "--seed: seed has no effect with a list of seeds"},
         {"graph --threads 2", "--threads: graph reads threads only with --plan or --as plan"},
         {"graph --loss seal-dynamic --of predict", "--loss: graph reads loss.name only unless --of predict"},
@@ -193,6 +203,7 @@ static void settings_without_effect(void **state)
         assert_non_null(strstr(o.out, i == 2 || i == 3 ? "--labels-xml" : "--device"));
         outcome_release(&o);
     }
+    succeeds("config show --train '[x].arff'", "[x].arff");
     succeeds("train --help", "--seeds");
     succeeds("eval --help", "train, validation, test parts of data.files (without FILEs)");
     succeeds("graph --help", "by --set, with --of step: loss.method");
