@@ -1,4 +1,4 @@
-/* adam.c - the ops adam, adam_group and sparse_adam; see adam.cu. */
+/* adam.c - the ops adam, adam_group, sparse_adam and those that they become; see adam.cu. */
 #include <math.h>
 
 #include "ops/ops_internal.h"
@@ -16,6 +16,7 @@ typedef struct steps {
     sg_cuda_csr csr; /* sparse_adam, with how far its idle rows are spread */
     int32_t spread;
     int32_t members;
+    int32_t factor; /* the operand by which gradients are multiplied; 0: none */
     int64_t *count;
     int32_t *alias;
 } steps;
@@ -40,18 +41,19 @@ static sg_cuda_adam_member member(const void *const *in, void *const *out, int64
                                  .count = count};
 }
 
-static sg_cuda_adam with_rate(const steps *s, const void *lr, const void *t)
+static sg_cuda_adam with_rate(const steps *s, const sg_launch *l, int32_t lr, int32_t t)
 {
     sg_cuda_adam a = s->adam;
-    a.lr = lr;
-    a.t = t;
+    a.lr = l->in[lr];
+    a.t = l->in[t];
+    a.factor = s->factor ? l->in[s->factor] : NULL;
     return a;
 }
 
 static bool launch(const sg_launch *l, sg_error *err)
 {
     const steps *s = l->state;
-    sg_cuda_adam a = with_rate(s, l->in[LR], l->in[T]);
+    sg_cuda_adam a = with_rate(s, l, LR, T);
     sg_cuda_adam_members all = {1, {member(l->in, l->out, s->count[0])}};
     if (s->count[0] > 0)
         sg_cuda_adam_steps(&a, &all, sg_cuda_where_of(l));
@@ -61,7 +63,7 @@ static bool launch(const sg_launch *l, sg_error *err)
 static bool launch_group(const sg_launch *l, sg_error *err)
 {
     const steps *s = l->state;
-    sg_cuda_adam a = with_rate(s, l->in[SG_ADAM_GROUP_LR], l->in[SG_ADAM_GROUP_T]);
+    sg_cuda_adam a = with_rate(s, l, SG_ADAM_GROUP_LR, SG_ADAM_GROUP_T);
     sg_cuda_adam_members all = {0};
     for (int32_t i = 0; i < s->members; i++) {
         if (s->count[i] > 0)
@@ -77,7 +79,7 @@ static bool launch_group(const sg_launch *l, sg_error *err)
 static bool launch_sparse(const sg_launch *l, sg_error *err)
 {
     const steps *s = l->state;
-    sg_cuda_adam a = with_rate(s, l->in[SG_SPARSE_ADAM_LR], l->in[SG_SPARSE_ADAM_T]);
+    sg_cuda_adam a = with_rate(s, l, SG_SPARSE_ADAM_LR, SG_SPARSE_ADAM_T);
     sg_cuda_adam_member one = member(l->in, l->out, s->count[0]);
     one.g = NULL;
     if (one.count > 0)
@@ -128,8 +130,10 @@ static steps *new_steps(const sg_kernel_spec *spec, int32_t first, int32_t each,
 static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
 {
     (void)device;
-    if (!new_steps(spec, 0, 0, out, err))
+    steps *s = new_steps(spec, 0, 0, out, err);
+    if (!s)
         return SG_E_MEMORY;
+    s->factor = spec->node->op == &sg_op_scaled_adam ? SG_SCALED_ADAM_FACTOR : 0;
     out->launch = launch;
     return SG_OK;
 }
@@ -137,8 +141,10 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
 static sg_status prepare_group(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
 {
     (void)device;
-    if (!new_steps(spec, SG_ADAM_GROUP_FIRST, EACH, out, err))
+    steps *s = new_steps(spec, SG_ADAM_GROUP_FIRST, EACH, out, err);
+    if (!s)
         return SG_E_MEMORY;
+    s->factor = (spec->n_in - SG_ADAM_GROUP_FIRST) % EACH ? spec->n_in - 1 : 0;
     out->launch = launch_group;
     return SG_OK;
 }
@@ -156,6 +162,7 @@ static sg_status prepare_sparse(sg_device *device, const sg_kernel_spec *spec, s
                            .site = sg_cuda_site_of(device, spec)};
     sg_cuda_site_arrays(device, s->csr.site, "t_indptr", "t_rows");
     s->spread = spec->node->op == &sg_op_spread_adam ? (int32_t)spec->attr[SG_SPREAD_ADAM_SPREAD].i : 1;
+    s->factor = spec->n_in > SG_SPARSE_ADAM_INPUTS ? SG_SPARSE_ADAM_INPUTS : 0;
     out->launch = launch_sparse;
     return SG_OK;
 }
@@ -163,6 +170,7 @@ static sg_status prepare_sparse(sg_device *device, const sg_kernel_spec *spec, s
 static bool supports(const sg_kernel_spec *spec) { return spec->in_dtype[P] == SG_F32; }
 
 const sg_cuda_kernel sg_cuda_adam_kernels[] = {{&sg_op_adam, supports, prepare},
+                                               {&sg_op_scaled_adam, supports, prepare},
                                                {&sg_op_adam_group, supports, prepare_group},
                                                {&sg_op_sparse_adam, supports, prepare_sparse},
                                                {&sg_op_spread_adam, supports, prepare_sparse},

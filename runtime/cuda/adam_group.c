@@ -9,11 +9,13 @@
 #include "ops/ops_internal.h"
 #include "runtime/cuda/adam_group_internal.h"
 
-enum { P, G, M, V, LR, T, ADAM_INPUTS };
+enum { P, G, M, V, LR, T, ADAM_INPUTS, FACTOR = SG_SCALED_ADAM_FACTOR, MOST_INPUTS };
 enum { FIRST = SG_ADAM_GROUP_FIRST, EACH = SG_ADAM_GROUP_EACH, EACH_OUT = SG_ADAM_GROUP_EACH_OUT };
 enum { ATTRS = SG_ADAM_GROUP_ATTRS, MOST_MEMBERS = SG_MAX_OUTPUTS / EACH_OUT, NONE = -1 };
 
 /* ---- the op */
+
+static bool is_scaled(int32_t operands) { return (operands - FIRST) % EACH != 0; }
 
 static sg_status infer(const sg_infer_args *args)
 {
@@ -30,25 +32,27 @@ static sg_status infer(const sg_infer_args *args)
 
 static void eval(const sg_eval_args *args)
 {
+    bool scaled = is_scaled(args->n_in);
     for (int32_t i = 0; i < args->n_out / EACH_OUT; i++) {
-        sg_tensor64 in[ADAM_INPUTS];
+        sg_tensor64 in[MOST_INPUTS];
         memcpy(in, args->in + FIRST + i * EACH, EACH * sizeof *in);
         in[LR] = args->in[SG_ADAM_GROUP_LR];
         in[T] = args->in[SG_ADAM_GROUP_T];
+        in[FACTOR] = args->in[args->n_in - 1];
         sg_eval_args one = {.attr = args->attr,
-                            .n_in = ADAM_INPUTS,
+                            .n_in = scaled ? MOST_INPUTS : ADAM_INPUTS,
                             .n_out = EACH_OUT,
                             .in = in,
                             .out = args->out + i * EACH_OUT,
                             .run = args->run};
-        sg_op_adam.eval(&one);
+        (scaled ? &sg_op_scaled_adam : &sg_op_adam)->eval(&one);
     }
 }
 
 static sg_cost cost(const sg_cost_args *args)
 {
     double n = 0;
-    for (int32_t k = FIRST; k < args->n_in; k += EACH)
+    for (int32_t k = FIRST; k + EACH <= args->n_in; k += EACH)
         n += (double)sg_shape_count(&args->in_shape[k]);
     return (sg_cost){15 * n, 28 * n};
 }
@@ -81,7 +85,7 @@ typedef struct partition {
     int32_t *last;               /* of each group, its last member */
     int32_t *members;            /* of each group */
     bool *closed;                /* of each group: one of its values is read */
-    sg_value (*in)[ADAM_INPUTS]; /* of each node that is a member: the images of its operands */
+    sg_value (*in)[MOST_INPUTS]; /* of each node that is a member: the images of its operands */
     struct partition *next;
 } partition;
 
@@ -107,7 +111,7 @@ static bool mark_live(sg_graph *graph, bool *live)
 
 static bool is_small_step(sg_graph *graph, const sg_node *node, int64_t most)
 {
-    if (node->op != &sg_op_adam)
+    if (node->op != &sg_op_adam && node->op != &sg_op_scaled_adam)
         return false;
     sg_value p = sg_value_at(graph, node->in[P]);
     return sg_dtype_of(p) == SG_F32 && sg_shape_count(sg_shape_of(p)) <= most;
@@ -115,6 +119,8 @@ static bool is_small_step(sg_graph *graph, const sg_node *node, int64_t most)
 
 static bool alike(const sg_node *a, const sg_node *b)
 {
+    if (a->op != b->op || (a->op == &sg_op_scaled_adam && a->in[FACTOR] != b->in[FACTOR]))
+        return false;
     for (int32_t i = 0; i < 4; i++)
         if (a->attr[i].f != b->attr[i].f)
             return false;
@@ -197,7 +203,7 @@ static partition *partition_of(grouping *g, sg_graph *graph)
 
 static void build_group(partition *p, sg_graph *to, int32_t g, const sg_node *last, sg_value *out)
 {
-    sg_value *in = sg_calloc(FIRST + (int64_t)p->members[g] * EACH, sizeof *in);
+    sg_value *in = sg_calloc(FIRST + (int64_t)p->members[g] * EACH + 1, sizeof *in);
     int32_t n = FIRST, k = 0;
     if (!in) {
         sg_graph_fail(to, SG_E_MEMORY, SG_NONE, "out of memory grouping updates");
@@ -208,6 +214,8 @@ static void build_group(partition *p, sg_graph *to, int32_t g, const sg_node *la
     for (int32_t m = g; m <= last->index; m++)
         for (int32_t i = 0; p->group[m] == g && i < EACH; i++)
             in[n++] = p->in[m][i];
+    if (last->op == &sg_op_scaled_adam)
+        in[n++] = p->in[g][FACTOR];
     sg_value first = sg_build(to, &sg_op_adam_group, in, n, last->attr);
     sg_free(in);
     for (int32_t m = g; m <= last->index && !sg_is_none(first); m++) {
@@ -223,7 +231,7 @@ static void build_group(partition *p, sg_graph *to, int32_t g, const sg_node *la
 static bool group_node(void *user, sg_graph *to, sg_graph *from, const sg_node *node, const sg_value *in, sg_value *out)
 {
     grouping *g = user;
-    if (node->op != &sg_op_adam)
+    if (node->op != &sg_op_adam && node->op != &sg_op_scaled_adam)
         return false;
     partition *p = partition_of(g, from);
     if (!p) {
@@ -233,7 +241,7 @@ static bool group_node(void *user, sg_graph *to, sg_graph *from, const sg_node *
     int32_t group = p->group[node->index];
     if (group == NONE || p->members[group] == 1)
         return false;
-    memcpy(p->in[node->index], in, sizeof *p->in);
+    memcpy(p->in[node->index], in, (size_t)node->n_in * sizeof *in);
     if (p->last[group] == node->index)
         build_group(p, to, group, node, out);
     return true;

@@ -8,9 +8,9 @@
 
 #include "runtime/cuda/csr_internal.h"
 
-/* What the steps of one launch have in common. lr and t are one number each, on the device. */
+/* What the steps of one launch have in common. lr, t and factor are one number each, on the device. */
 typedef struct sg_cuda_adam {
-    const float *lr, *t;
+    const float *lr, *t, *factor;              /* gradients are multiplied by factor, if that is not NULL */
     double beta1, beta2, log_beta1, log_beta2; /* logarithms -inf at 0 */
     double eps, decay;
     bool decoupled;

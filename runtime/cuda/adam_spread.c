@@ -3,8 +3,8 @@
  * So only rows that the batch has are read and written in each, and of the idle ones every n-th (adam.cu): most of the traffic of
  * a layer of many columns. Values at the end of the loop are the same to the last bit.
  *
- * Nobody reads: the layer is read in the body by products with that batch alone, which do not touch idle rows, and by the step;
- * its new value is read by nobody until the next iteration. The batch and the rate must not change, and t has to grow by one, so
+ * Nobody reads: the layer is read in the body, and in loops within it, by products with that batch alone, which do not touch idle rows,
+ * and by the step; its new value is read by nobody until the next iteration. The batch and the rate must not change, and t has to grow by one, so
  * that an iteration knows the others'. */
 #include "ops/repeat_internal.h"
 #include "runtime/cuda/adam_group_internal.h"
@@ -20,14 +20,21 @@ static const sg_attr_spec attrs[SG_SPREAD_ADAM_ATTRS] = {{"beta1", SG_ATTR_REAL}
                                                          {"eps", SG_ATTR_REAL},      {"weight_decay", SG_ATTR_REAL},
                                                          {"decoupled", SG_ATTR_INT}, {"spread", SG_ATTR_INT}};
 
-static void eval(const sg_eval_args *args) { sg_op_sparse_adam.eval(args); }
+static void eval(const sg_eval_args *args)
+{
+    if (args->n_in > SG_SPARSE_ADAM_INPUTS)
+        sg_cuda_eval_scaled(args, &sg_op_sparse_adam, SG_SPARSE_ADAM_DENSE);
+    else
+        sg_op_sparse_adam.eval(args);
+}
+
 static sg_cost cost(const sg_cost_args *args) { return sg_op_sparse_adam.cost(args); }
 
 /* As a step of each iteration in its place; only the end of the loop shows the result. */
 const sg_op sg_op_spread_adam = {
     .name = "spread_adam",
     .summary = "sparse_adam in a loop of `spread` iterations, each of which does the steps of some idle rows for all",
-    .n_in = SG_SPARSE_ADAM_INPUTS,
+    .n_in = SG_VARIADIC,
     .n_out = OUTPUTS,
     .flags = SG_OP_STOP,
     .attrs = attrs,
@@ -100,12 +107,45 @@ static bool counts(sg_graph *body, const sg_node *loop, int32_t t)
     return false;
 }
 
-static bool is_product_with(const sg_node *node, const sg_node *step, int32_t operand)
+/* Operand k of a loop as its body sees it, if it stays as it is; else -1. */
+static int32_t constant_inside(const sg_node *loop, int32_t k)
 {
-    for (int k = 0; k < CSR_INPUTS; k++)
-        if (node->op != &sg_op_csr_matmul || node->in[k] != step->in[CSR + k])
-            return false;
-    return operand == LAYER;
+    sg_value inner, outer;
+    sg_body_input_at(sg_repeat_body(loop), k, &inner, &outer);
+    return sg_repeat_input_output(loop, k) < 0 ? inner.id : -1;
+}
+
+/* The same of a value, one of the operands or not. */
+static int32_t constant_from(const sg_node *loop, int32_t value)
+{
+    int32_t k = 0;
+    while (k < loop->n_in && loop->in[k] != value)
+        k++;
+    return k < loop->n_in ? constant_inside(loop, k) : -1;
+}
+
+/* Does a node read of the layer, its operand k, only the rows that the batch has? A loop does if all readers in its body do. */
+static bool reads_active_rows(const sg_node *node, int32_t k, const int32_t batch[CSR_INPUTS])
+{
+    int32_t inner[CSR_INPUTS], count = 0;
+    if (node->op != &sg_op_repeat) {
+        while (count < CSR_INPUTS && node->op == &sg_op_csr_matmul && node->in[count] == batch[count])
+            count++;
+        return count == CSR_INPUTS && k == LAYER;
+    }
+    const sg_graph *body = sg_repeat_body(node);
+    int32_t layer = constant_inside(node, k);
+    for (int j = 0; j < CSR_INPUTS; j++)
+        inner[j] = constant_from(node, batch[j]);
+    for (int32_t j = 0; j < node->n_out; j++)
+        count += sg_repeat_next(node, j).id == layer;
+    bool good = layer >= 0 && count == 0;
+    for (int32_t n = 0; good && n < sg_node_count(body); n++) {
+        const sg_node *reader = sg_node_at(body, n);
+        for (int32_t i = 0; good && i < reader->n_in; i++)
+            good = reader->in[i] != layer || reads_active_rows(reader, i, inner);
+    }
+    return good;
 }
 
 /* No other node of the body reads p, m, v or what the step makes of them, and no other state takes them over. */
@@ -117,7 +157,7 @@ static bool is_private(sg_graph *body, const sg_node *loop, const sg_node *step)
         for (int32_t n = 0; n < sg_node_count(body); n++) {
             const sg_node *node = sg_node_at(body, n);
             for (int32_t k = 0; node != step && k < node->n_in; k++)
-                if (node->in[k] == mine[i] && !(i == 0 && is_product_with(node, step, k)))
+                if (node->in[k] == mine[i] && !(i == 0 && reads_active_rows(node, k, step->in + CSR)))
                     return false;
         }
         for (int32_t j = 0; j < loop->n_out; j++)
@@ -139,14 +179,15 @@ static bool is_idle_work(sg_graph *body, const sg_node *loop, const sg_node *ste
 static bool spread(void *user, sg_graph *to, sg_graph *from, const sg_node *node, const sg_value *in, sg_value *out)
 {
     (void)user;
-    const sg_node *loop = node->op == &sg_op_sparse_adam ? loop_of(from) : NULL;
+    bool sparse = node->op == &sg_op_sparse_adam || node->op == &sg_op_spread_adam;
+    const sg_node *loop = sparse ? loop_of(from) : NULL;
     if (!loop || sg_repeat_count(loop) > SG_CUDA_ADAM_SPREAD_MOST || !is_idle_work(from, loop, node))
         return false;
     sg_attr attr[SG_SPREAD_ADAM_ATTRS];
     for (int k = 0; k < SG_JOINED_ADAM_ATTRS; k++)
         attr[k] = node->attr[k];
     attr[SG_SPREAD_ADAM_SPREAD] = sg_attr_int(sg_repeat_count(loop));
-    sg_value first = sg_build(to, &sg_op_spread_adam, in, SG_SPARSE_ADAM_INPUTS, attr);
+    sg_value first = sg_build(to, &sg_op_spread_adam, in, node->n_in, attr);
     for (int k = 0; k < OUTPUTS; k++)
         out[k] = sg_output_of(first, k);
     return true;

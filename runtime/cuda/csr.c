@@ -1,5 +1,6 @@
-/* csr.c - csr_matmul, csr_t_matmul and csr_sddmm. */
+/* csr.c - csr_matmul, csr_t_matmul, csr_t_squares and csr_sddmm. */
 #include "ops/ops_internal.h"
+#include "runtime/cuda/adam_group_internal.h"
 #include "runtime/cuda/csr_internal.h"
 #include "runtime/cuda/cuda_kernels.h"
 
@@ -24,6 +25,19 @@ static bool launch_t_matmul(const sg_launch *l, sg_error *err)
         return true;
     sg_cuda_csr_product(c, l->in[VALUES], l->in[T_INDPTR], l->in[T_ROWS], l->in[T_ORDER], l->in[DENSE], l->out[0],
                         sg_cuda_where_of(l));
+    return sg_cuda_launched(err);
+}
+
+typedef struct squares {
+    sg_cuda_csr csr;
+    int64_t chunk;
+} squares;
+
+static bool launch_squares(const sg_launch *l, sg_error *err)
+{
+    const squares *s = l->state;
+    sg_cuda_csr_squares(&s->csr, s->chunk, l->in[VALUES], l->in[T_INDPTR], l->in[T_ROWS], l->in[T_ORDER], l->in[DENSE],
+                        l->out[0], sg_cuda_where_of(l));
     return sg_cuda_launched(err);
 }
 
@@ -65,9 +79,28 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     return SG_OK;
 }
 
+static sg_status prepare_squares(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
+{
+    squares *s = sg_calloc(1, sizeof *s);
+    if (!s)
+        return sg_fail(err, SG_E_MEMORY, "out of memory for a sparse product");
+    s->csr = (sg_cuda_csr){.capacity = spec->in_shape[VALUES].dim[0],
+                           .lines = spec->in_shape[T_INDPTR].dim[0] - 1,
+                           .width = spec->in_shape[DENSE].dim[1],
+                           .others = spec->in_shape[DENSE].dim[0],
+                           .fault = device->fault_at,
+                           .site = sg_cuda_site_of(device, spec)};
+    s->chunk = spec->attr[0].i;
+    sg_cuda_site_arrays(device, s->csr.site, "t_indptr", "t_rows");
+    *out = (sg_kernel){
+        .name = spec->node->op->name, .launch = launch_squares, .state = s, .release = sg_free, .replicates = true};
+    return SG_OK;
+}
+
 static bool supports(const sg_kernel_spec *spec) { return spec->in_dtype[VALUES] == SG_F32; }
 
 const sg_cuda_kernel sg_cuda_csr_kernels[] = {{&sg_op_csr_matmul, supports, prepare},
                                               {&sg_op_csr_t_matmul, supports, prepare},
+                                              {&sg_op_csr_t_squares, supports, prepare_squares},
                                               {&sg_op_csr_sddmm, supports, prepare},
                                               {0}};

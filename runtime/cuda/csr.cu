@@ -1,5 +1,6 @@
 /* csr.cu - products with sparse rows. Every element of a result is summed in an order that depends on the line alone. */
 #include "runtime/cuda/csr.cuh"
+#include "runtime/cuda/row.cuh"
 #include "runtime/cuda/rules.cuh"
 
 /* Neighbouring columns of a lane. */
@@ -138,6 +139,95 @@ extern "C" void sg_cuda_csr_product(const sg_cuda_csr *c, const float *value, co
     else
         SG_CUDA_LAUNCH_EACH(product_lines<1>, sg_blocks(c->lines * c->width, SG_BLOCK), SG_BLOCK, where, *c, value, pointers,
                             index, order, dense, out);
+}
+
+/* Non-zeros of a chunk that are kept, at most. */
+enum { TERMS = 256 };
+
+/* Where the lines of a chunk begin and end. */
+struct chunk_lines {
+    int32_t begin[SG_CUDA_CSR_SQUARES_LINES], end[SG_CUDA_CSR_SQUARES_LINES];
+    int32_t first_term, end_term; /* of all of them together */
+    sg_csr_term term[TERMS];      /* if they are no more than that */
+};
+
+/* By the first warp. */
+__device__ static inline void find_lines(const sg_cuda_csr &c, int64_t first, int64_t count, const int32_t *pointers,
+                                         chunk_lines *s)
+{
+    int lane = threadIdx.x;
+    int64_t line = first / c.width + lane;
+    int32_t begin = 0, end = 0;
+    if (line * c.width < first + count)
+        sg_csr_range(c, pointers, line, true, &begin, &end);
+    s->begin[lane] = begin;
+    s->end[lane] = end;
+    int32_t low = begin < end ? begin : INT32_MAX, high = end;
+    for (int mask = SG_WARP / 2; mask > 0; mask /= 2) {
+        low = min(low, __shfl_xor_sync(0xffffffffu, low, mask));
+        high = max(high, __shfl_xor_sync(0xffffffffu, high, mask));
+    }
+    if (lane == 0) {
+        s->first_term = min(low, high);
+        s->end_term = high;
+    }
+}
+
+__device__ static inline float4 quad_of(const float *x, bool aligned)
+{
+    return aligned ? *(const float4 *)x : float4{x[0], x[1], x[2], x[3]};
+}
+
+/* A block a chunk: its threads take neighbouring quads in turn. Lines without non-zeros would add zeros. */
+__global__ void __launch_bounds__(SG_BLOCK, 8)
+    squares(sg_cuda_csr c, int64_t chunk, bool aligned, const float *value, const int32_t *pointers, const int32_t *index,
+            const int32_t *order, const float *dense, float *out, size_t stride)
+{
+    static_assert(SG_CUDA_CSR_SQUARES_LINES == SG_WARP, "a lane for each");
+    sg_csr_to_replica(stride, value, pointers, index, order, dense);
+    out = sg_replica_of(out, stride);
+    __shared__ chunk_lines s;
+    __shared__ float room[SG_WARPS];
+    int64_t first = blockIdx.x * chunk, rest = c.lines * c.width - first, count = rest < chunk ? rest : chunk;
+    if (threadIdx.x < SG_WARP)
+        find_lines(c, first, count, pointers, &s);
+    __syncthreads();
+    bool kept = s.end_term - s.first_term <= TERMS;
+    int32_t mine = s.first_term + (int32_t)threadIdx.x;
+    if (kept && mine < s.end_term)
+        s.term[threadIdx.x] = sg_csr_at(c, value, index, order, mine, true);
+    __syncthreads();
+    float sum[4] = {}, total[1] = {0};
+    uint32_t width = (uint32_t)c.width, offset = (uint32_t)(first % c.width);
+    for (uint32_t i = 4 * threadIdx.x; i < count; i += 4 * SG_BLOCK) {
+        uint32_t line = (offset + i) / width, column = offset + i - line * width;
+        float4 g = {0, 0, 0, 0};
+        for (int32_t j = s.begin[line]; j < s.end[line]; j++) {
+            sg_csr_term t = kept ? s.term[j - s.first_term] : sg_csr_at(c, value, index, order, j, column == 0);
+            if (t.row < 0)
+                continue;
+            float4 d = quad_of(dense + t.row * c.width + column, aligned);
+            g = {fmaf(t.value, d.x, g.x), fmaf(t.value, d.y, g.y), fmaf(t.value, d.z, g.z), fmaf(t.value, d.w, g.w)};
+        }
+        sum[0] = __fadd_rn(sum[0], __fmul_rn(g.x, g.x));
+        sum[1] = __fadd_rn(sum[1], __fmul_rn(g.y, g.y));
+        sum[2] = __fadd_rn(sum[2], __fmul_rn(g.z, g.z));
+        sum[3] = __fadd_rn(sum[3], __fmul_rn(g.w, g.w));
+    }
+    for (int k = 0; k < 4; k++)
+        total[0] += sum[k];
+    sg_team_sum(sg_team_of(SG_BLOCK), total, room);
+    if (threadIdx.x == 0)
+        out[blockIdx.x] = total[0];
+}
+
+extern "C" void sg_cuda_csr_squares(const sg_cuda_csr *c, int64_t chunk, const float *value, const int32_t *pointers,
+                                    const int32_t *index, const int32_t *order, const float *dense, float *out,
+                                    sg_cuda_where where)
+{
+    unsigned chunks = (unsigned)((c->lines * c->width + chunk - 1) / chunk);
+    SG_CUDA_LAUNCH_EACH(squares, chunks, SG_BLOCK, where, *c, chunk, (uintptr_t)dense % 16 == 0, value, pointers, index,
+                        order, dense, out);
 }
 
 /* A warp for each non-zero; the blocks of one y take every (blocks of y)th eight of a line. */

@@ -17,6 +17,11 @@ typedef struct sg_cuda_csr {
     int32_t site;
 } sg_cuda_csr;
 
+/* Non-zeros a row of a sparse layer from which its gradient is made apart: its kernel then shares a row among threads. */
+enum { SG_CUDA_LONG_ROW = 16 };
+/* Lines that a chunk of sg_cuda_csr_squares may touch. */
+enum { SG_CUDA_CSR_SQUARES_LINES = 32 };
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -24,6 +29,12 @@ extern "C" {
 /* out[line] = sum over j in [pointers[line], pointers[line + 1]) of value[order ? order[j] : j] dense[index[j]]. */
 void sg_cuda_csr_product(const sg_cuda_csr *c, const float *value, const int32_t *pointers, const int32_t *index,
                          const int32_t *order, const float *dense, float *out, sg_cuda_where where);
+
+/* out[i] = sum of the squares of elements [i chunk, (i + 1) chunk) of what sg_cuda_csr_product makes (not shared), added up as a pass over
+ * that in memory does it (sum.cu). Four divides width and chunk. */
+void sg_cuda_csr_squares(const sg_cuda_csr *c, int64_t chunk, const float *value, const int32_t *pointers,
+                         const int32_t *index, const int32_t *order, const float *dense, float *out,
+                         sg_cuda_where where);
 
 /* out[j] = g[line] . w[index[j]] for the j of each line; other places of out keep what they hold. */
 void sg_cuda_csr_sddmm(const sg_cuda_csr *c, const int32_t *pointers, const int32_t *index, const float *g,

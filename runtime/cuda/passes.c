@@ -3,6 +3,7 @@
 #include "runtime/cuda/adam_group_internal.h"
 #include "runtime/cuda/chain_internal.h"
 #include "runtime/cuda/column_sums_internal.h"
+#include "runtime/cuda/csr_internal.h"
 #include "runtime/cuda/product_internal.h"
 #include "runtime/fuse_internal.h"
 #include "runtime/updates_internal.h"
@@ -12,8 +13,6 @@ enum { TRANS_A, TRANS_B };
 
 /* Elements of a parameter whose update has a launch of its own. */
 #define LARGE_UPDATE ((int64_t)1 << 19)
-/* Non-zeros a row of a sparse layer from which its gradient is made apart: its kernel then shares a row among threads. */
-enum { LONG_ROW = 16 };
 /* Elements of a parameter from which its update is joined to the product that is its gradient; below LARGE_UPDATE, since a thread
  * of a product has too few loads on their way for the six streams of a larger update. */
 #define LEAST_JOINED ((int64_t)1 << 17)
@@ -113,7 +112,7 @@ static sg_status joined_updates(sg_graph *from, sg_graph *to, sg_error *err)
 
 static sg_status sparse_updates(sg_graph *from, sg_graph *to, sg_error *err)
 {
-    return sg_join_sparse_adam(from, to, LONG_ROW, err);
+    return sg_join_sparse_adam(from, to, SG_CUDA_LONG_ROW, err);
 }
 
 static sg_status small_updates(sg_graph *from, sg_graph *to, sg_error *err)
@@ -124,7 +123,8 @@ static sg_status small_updates(sg_graph *from, sg_graph *to, sg_error *err)
 sg_status sg_cuda_fuse(sg_graph *from, sg_graph *to, sg_error *err)
 {
     static const sg_fuse_pass passes[] = {
-        sg_fuse_simplify,         sg_cuda_join_cotangents, sg_cuda_order_sums,     sums,         joined_updates, chains,
-        sg_cuda_join_column_sums, sparse_updates,          sg_cuda_spread_updates, small_updates};
+        sg_fuse_simplify, sg_cuda_join_cotangents,  sg_cuda_order_sums,   sums,           joined_updates,
+        chains,           sg_cuda_join_column_sums, sg_cuda_clip_updates, sparse_updates, sg_cuda_spread_updates,
+        small_updates};
     return sg_fuse_passes(passes, sizeof passes / sizeof passes[0], from, to, err);
 }

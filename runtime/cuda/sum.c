@@ -113,6 +113,12 @@ static sg_cuda_sum_pass choose(int64_t outer, int64_t size, int64_t inner, bool 
     return p;
 }
 
+int64_t sg_cuda_sum_chunk(int64_t size)
+{
+    sg_cuda_sum_pass p = choose(1, size, 1, false);
+    return p.form == SG_CUDA_SUM_ROW && p.lanes == BLOCK && p.vector > 1 ? p.chunk : 0;
+}
+
 /* One axis, in as many passes as its chunks need. What lies between passes is f32. */
 static void add_passes(summation *s, const sg_sum_step *step, bool bf16)
 {

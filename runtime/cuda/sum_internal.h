@@ -26,6 +26,10 @@ typedef struct sg_cuda_sum_pass {
 /* The most threads of a block of columns: as many as their sums have room. */
 #define SG_CUDA_SUM_THREADS(V) ((V) > 1 ? 256 : 512)
 
+/* Elements of a chunk in the first pass of a sum over all of `size` elements of f32, where a block adds up each; 0: it is done in another
+ * way. */
+int64_t sg_cuda_sum_chunk(int64_t size);
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -140,6 +140,81 @@ static void test_loop(void **state)
     same(4, false, 2);
 }
 
+static sg_value scaled_update(sg_scope scope, const char *name, sg_value gradient, sg_value factor)
+{
+    sg_adam_state s = state_of(scope, name, SMALL);
+    sg_attr attr[] = {sg_attr_real(0.9), sg_attr_real(0.999), sg_attr_real(1e-8), sg_attr_real(0.1), sg_attr_int(1)};
+    sg_value in[SG_SCALED_ADAM_INPUTS] = {
+        s.p, gradient, s.m, s.v, sg_scalar(scope.graph, 0.01), sg_scalar(scope.graph, 3), factor};
+    sg_value first = sg_build(scope.graph, &sg_op_scaled_adam, in, SG_SCALED_ADAM_INPUTS, attr);
+    sg_assign(s.p, first);
+    sg_assign(s.m, sg_output_of(first, 1));
+    sg_assign(s.v, sg_output_of(first, 2));
+    return first;
+}
+
+/* Groups have one factor: a and b the first, d the other, and c none. */
+static void scaled_steps(sg_store *store, bool grouped, double *values)
+{
+    static const char *const names[] = {"a", "a_m", "a_v", "b", "b_m", "b_v", "d", "d_m", "d_v"};
+    sg_graph *graph = sg_graph_new(), *other = sg_graph_new();
+    sg_scope scope = sg_scope_root(graph, store);
+    sg_value g = sg_param(scope, "g", SG_SHAPE(SMALL), sg_init_normal(0, 1)), half = sg_scalar(graph, 0.5);
+    sg_error err = {0};
+    sg_session *session;
+    sg_plan *plan;
+    int32_t groups = 0;
+    scaled_update(scope, "a", g, half);
+    update(scope, "c", SMALL, g, sg_scalar(graph, 0.01), 0.9);
+    scaled_update(scope, "b", sg_sin(g), half);
+    scaled_update(scope, "d", g, sg_scalar(graph, 0.25));
+    sg_store_initialise(store, 1);
+    good(sg_group_adam(graph, other, LARGE, &err), &err);
+    count_groups(other, &groups);
+    assert_int_equal(groups, 1);
+    sg_session_options options = {.size = sizeof options, .backend = "reference"};
+    good(sg_session_new(&session, store, &options, &err), &err);
+    good(sg_plan_new(&plan, session, grouped ? other : graph, &err), &err);
+    good(sg_plan_run(plan, &err), &err);
+    for (int i = 0; i < 9; i++)
+        good(sg_store_get(store, names[i], values + i * SMALL, SMALL, &err), &err);
+    sg_plan_free(plan);
+    sg_session_free(session);
+    sg_graph_free(graph);
+    sg_graph_free(other);
+}
+
+/* And a factor does what a multiplication before the step does: all steps are those of a, with another gradient. */
+static void test_scaled(void **state)
+{
+    double apart[9 * SMALL], joined[9 * SMALL];
+    (void)state;
+    sg_store *store = sg_store_new(SG_F64), *again = sg_store_new(SG_F64), *plain = sg_store_new(SG_F64);
+    scaled_steps(store, false, apart);
+    scaled_steps(again, true, joined);
+    assert_memory_equal(apart, joined, sizeof apart);
+    sg_graph *graph = sg_graph_new();
+    sg_scope scope = sg_scope_root(graph, plain);
+    sg_session *session;
+    sg_plan *plan;
+    sg_error err = {0};
+    sg_value g = sg_param(scope, "g", SG_SHAPE(SMALL), sg_init_normal(0, 1));
+    update(scope, "a", SMALL, sg_mul(g, sg_scalar(graph, 0.5)), sg_scalar(graph, 0.01), 0.9);
+    sg_store_initialise(plain, 1);
+    sg_session_options options = {.size = sizeof options, .backend = "reference"};
+    good(sg_session_new(&session, plain, &options, &err), &err);
+    good(sg_plan_new(&plan, session, graph, &err), &err);
+    good(sg_plan_run(plan, &err), &err);
+    good(sg_store_get(plain, "a", joined, SMALL, &err), &err);
+    assert_memory_equal(apart, joined, SMALL * sizeof *joined);
+    sg_plan_free(plan);
+    sg_session_free(session);
+    sg_graph_free(graph);
+    sg_store_free(store);
+    sg_store_free(again);
+    sg_store_free(plain);
+}
+
 static void test_settings(void **state)
 {
     (void)state;
@@ -163,6 +238,7 @@ static void test_settings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_once), cmocka_unit_test(test_unrolled),
-                                       cmocka_unit_test(test_loop), cmocka_unit_test(test_settings)};
+                                       cmocka_unit_test(test_loop), cmocka_unit_test(test_scaled),
+                                       cmocka_unit_test(test_settings)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

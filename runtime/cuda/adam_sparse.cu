@@ -1,0 +1,219 @@
+/* adam_sparse.cu - the step of a layer whose gradient is a product with sparse rows, made in registers line by line. */
+#include "runtime/cuda/adam_step.cuh"
+#include "runtime/cuda/csr.cuh"
+
+/* Iteration `turn` of `spread`, with this many lines a block. */
+struct sg_cuda_adam_turn {
+    int32_t spread, turn, lines;
+};
+
+__device__ static inline void add_quad(float4 *sum, float value, float4 x)
+{
+    sum->x += value * x.x;
+    sum->y += value * x.y;
+    sum->z += value * x.z;
+    sum->w += value * x.w;
+}
+
+/* Lines of a block, at most; non-zeros that it keeps in shared memory; quads of a thread at a time. */
+enum { LINES = 16, TERMS = 256, QUADS = 2 };
+
+/* Which lines a block works on: those with non-zeros, and of the others those whose turn it is. */
+struct sparse_lines {
+    int32_t line[LINES], begin[LINES], end[LINES]; /* end == begin: idle */
+    int32_t count, first_term, end_term;           /* of all of them together */
+    sg_csr_term term[TERMS];                       /* if they are no more than that */
+    slow_coefficients slow[SG_CUDA_ADAM_SPREAD_MOST];
+};
+
+/* By the first warp. */
+__device__ static inline void find_lines(const sg_cuda_csr &c, sg_cuda_adam_turn turn, const int32_t *pointers, sparse_lines *s)
+{
+    int lane = threadIdx.x;
+    int64_t line = (int64_t)blockIdx.x * turn.lines + lane;
+    int32_t begin = 0, end = 0;
+    bool inside = lane < turn.lines && line < c.lines;
+    if (inside)
+        sg_csr_range(c, pointers, line, true, &begin, &end);
+    bool mine = inside && (begin < end || line % turn.spread == turn.turn);
+    unsigned all = __ballot_sync(0xffffffffu, mine);
+    int32_t first = begin < end ? begin : INT32_MAX, last = end;
+    for (int mask = SG_WARP / 2; mask > 0; mask /= 2) {
+        first = min(first, __shfl_xor_sync(0xffffffffu, first, mask));
+        last = max(last, __shfl_xor_sync(0xffffffffu, last, mask));
+    }
+    if (mine) {
+        int at = __popc(all & ((1u << lane) - 1));
+        s->line[at] = (int32_t)line;
+        s->begin[at] = begin;
+        s->end[at] = end;
+    }
+    if (lane == 0) {
+        s->count = __popc(all);
+        s->first_term = min(first, last); /* without any: 0 both */
+        s->end_term = last;
+    }
+}
+
+/* The slow coefficients of iteration k of the loop, by threads of other warps: this is iteration `turn`. */
+__device__ static inline void find_coefficients(const sg_cuda_adam &a, sg_cuda_adam_turn turn, sparse_lines *s)
+{
+    enum { RATES = SG_WARP, SCALES = RATES + SG_CUDA_ADAM_SPREAD_MOST };
+    static_assert(SCALES + SG_CUDA_ADAM_SPREAD_MOST <= SG_BLOCK, "a thread for each");
+    int k = threadIdx.x - RATES;
+    if (k >= 0 && k < turn.spread)
+        s->slow[k].rate = *a.lr / correction(a.beta1, a.log_beta1, *a.t + (k - turn.turn));
+    k = threadIdx.x - SCALES;
+    if (k >= 0 && k < turn.spread)
+        s->slow[k].scale = 1 / sqrtf(correction(a.beta2, a.log_beta2, *a.t + (k - turn.turn)));
+}
+
+/* A quad of a line, with all the steps that it takes now. */
+struct sparse_quad {
+    int64_t at;
+    int32_t line, column;
+    bool inside;
+    float4 p, m, v, g;
+};
+
+__device__ static inline void load_quad(const sg_cuda_adam_member &x, const sparse_lines &s, int32_t across, int32_t item,
+                                        sparse_quad *q)
+{
+    q->inside = item < s.count * across;
+    if (!q->inside)
+        return;
+    q->line = item / across;
+    q->column = item % across;
+    q->at = (int64_t)s.line[q->line] * across + q->column;
+    q->p = ((const float4 *)x.p)[q->at];
+    q->m = ((const float4 *)x.m)[q->at];
+    q->v = ((const float4 *)x.v)[q->at];
+}
+
+template <bool KEPT>
+__device__ static inline void find_gradient(const sg_cuda_csr &c, const sparse_lines &s, int32_t across, const float *value,
+                                            const int32_t *index, const int32_t *order, const float *dense, sparse_quad *q)
+{
+    q->g = {0, 0, 0, 0};
+    if (!q->inside)
+        return;
+    for (int32_t j = s.begin[q->line]; j < s.end[q->line]; j++) {
+        sg_csr_term t = KEPT ? s.term[j - s.first_term] : sg_csr_at(c, value, index, order, j, q->column == 0);
+        if (t.row >= 0)
+            add_quad(&q->g, t.value, ((const float4 *)dense)[(int64_t)t.row * across + q->column]);
+    }
+}
+
+__device__ static inline void finish_quad(adam_coefficients k, const sg_cuda_adam_member &x, const sparse_lines &s,
+                                          sg_cuda_adam_turn turn, sparse_quad *q)
+{
+    if (!q->inside)
+        return;
+    bool idle = s.begin[q->line] == s.end[q->line];
+    for (int32_t i = idle ? 0 : turn.turn; i < (idle ? turn.spread : turn.turn + 1); i++) {
+        k.rate = s.slow[i].rate;
+        k.scale = s.slow[i].scale;
+        step_4(k, q->g, &q->p, &q->m, &q->v);
+    }
+    ((float4 *)x.p_out)[q->at] = q->p;
+    ((float4 *)x.m_out)[q->at] = q->m;
+    ((float4 *)x.v_out)[q->at] = q->v;
+}
+
+template <bool KEPT>
+__device__ static inline void step_lines(const adam_coefficients &k, const sg_cuda_adam_member &x, const sg_cuda_csr &c,
+                                         const sparse_lines &s, sg_cuda_adam_turn turn, const float *value,
+                                         const int32_t *index, const int32_t *order, const float *dense)
+{
+    int32_t across = (int32_t)(c.width / 4);
+    for (int32_t item = threadIdx.x; item < s.count * across; item += QUADS * SG_BLOCK) {
+        sparse_quad q[QUADS];
+#pragma unroll
+        for (int i = 0; i < QUADS; i++)
+            load_quad(x, s, across, item + i * SG_BLOCK, &q[i]);
+#pragma unroll
+        for (int i = 0; i < QUADS; i++)
+            find_gradient<KEPT>(c, s, across, value, index, order, dense, &q[i]);
+#pragma unroll
+        for (int i = 0; i < QUADS; i++)
+            finish_quad(k, x, s, turn, &q[i]);
+    }
+}
+
+/* What a block needs to know is found by some threads for all, so that most of its time the loads of the layer are on their way. */
+__global__ void __launch_bounds__(SG_BLOCK, 4)
+    adam_sparse_quads(sg_cuda_adam a, sg_cuda_adam_member x, sg_cuda_csr c, sg_cuda_adam_turn turn, const float *value,
+                      const int32_t *pointers, const int32_t *index, const int32_t *order, const float *dense, size_t stride)
+{
+    to_replica(stride, &a, &x);
+    sg_csr_to_replica(stride, value, pointers, index, order, dense);
+    __shared__ sparse_lines s;
+    if (threadIdx.x < SG_WARP)
+        find_lines(c, turn, pointers, &s);
+    else
+        find_coefficients(a, turn, &s);
+    __syncthreads();
+    bool kept = s.end_term - s.first_term <= TERMS;
+    int32_t j = s.first_term + (int32_t)threadIdx.x;
+    if (kept && j < s.end_term)
+        s.term[threadIdx.x] = sg_csr_at(c, value, index, order, j, true);
+    adam_coefficients k = finish(a, s.slow);
+    if (kept)
+        step_lines<true>(k, x, c, s, turn, value, index, order, dense);
+    else
+        step_lines<false>(k, x, c, s, turn, value, index, order, dense);
+}
+
+__global__ void adam_sparse(sg_cuda_adam a, sg_cuda_adam_member x, sg_cuda_csr c, const float *value,
+                            const int32_t *pointers, const int32_t *index, const int32_t *order, const float *dense, size_t stride)
+{
+    to_replica(stride, &a, &x);
+    sg_csr_to_replica(stride, value, pointers, index, order, dense);
+    __shared__ slow_coefficients shared;
+    begin(a, &shared);
+    const adam_coefficients k = finish(a, &shared);
+    for (int64_t i = sg_first(); i < x.count; i += sg_stride()) {
+        int32_t first, end;
+        int64_t line, column = sg_divide(i, c.width, &line);
+        float g = 0, p = x.p[i], m = x.m[i], v = x.v[i];
+        sg_csr_range(c, pointers, line, column == 0, &first, &end);
+        for (int32_t j = first; j < end; j++) {
+            sg_csr_term t = sg_csr_at(c, value, index, order, j, column == 0);
+            if (t.row >= 0)
+                g += t.value * dense[t.row * c.width + column];
+        }
+        step<1>(k, &g, &p, &m, &v);
+        x.p_out[i] = p;
+        x.m_out[i] = m;
+        x.v_out[i] = v;
+    }
+}
+
+/* One replica's layer is in the second-level cache, and the several steps of an idle line would only make the kernel longer. Many
+ * replicas are bound by memory. */
+enum { FEW_LINES = 4, MANY_REPLICAS = 4 };
+
+static sg_cuda_adam_turn turn_of(const sg_cuda_adam_member *x, int32_t spread, int32_t turn, unsigned replicas)
+{
+    bool in_place = x->p == x->p_out && x->m == x->m_out && x->v == x->v_out; /* what is not touched is there already */
+    if (replicas < MANY_REPLICAS)
+        return {1, 0, FEW_LINES};
+    if (!in_place)
+        return {1, 0, LINES};
+    return {spread, turn, LINES};
+}
+
+extern "C" void sg_cuda_adam_sparse(const sg_cuda_adam *a, const sg_cuda_adam_member *member, const sg_cuda_csr *c,
+                                    int32_t spread, int32_t turn, const float *value, const int32_t *pointers,
+                                    const int32_t *index, const int32_t *order, const float *dense, sg_cuda_where where)
+{
+    sg_cuda_adam_member x = *member;
+    x.g = dense; /* for the question of alignment */
+    sg_cuda_adam_turn t = turn_of(&x, spread, turn, where.replicas);
+    if (c->width % 4 == 0 && in_quads(&x) && c->lines <= INT32_MAX && c->width <= INT32_MAX / LINES)
+        SG_CUDA_LAUNCH_EACH(adam_sparse_quads, (unsigned)((c->lines + t.lines - 1) / t.lines), SG_BLOCK, where, *a, x, *c,
+                            t, value, pointers, index, order, dense);
+    else
+        SG_CUDA_LAUNCH_EACH(adam_sparse, sg_blocks(x.count, SG_BLOCK), SG_BLOCK, where, *a, x, *c, value, pointers, index,
+                            order, dense);
+}
