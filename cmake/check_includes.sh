@@ -64,7 +64,7 @@ for folder in $folders; do
     if [ $folder != runtime ] && grep -rnE '#[[:space:]]*include [<"](oneapi|dnnl|cuda|cublas|cudnn|nccl)' $folder; then
         fail "only runtime/ may include oneDNN or CUDA"
     fi
-    public=$(ls $folder/*.h 2>/dev/null | grep -cvE '(_internal|location|op_list)\.h$' || true)
+    public=$(ls $folder/*.h 2>/dev/null | grep -cvE '(_internal|location|op_list|option_list)\.h$' || true)
     [ $folder = cli ] || [ "$public" -eq 1 ] || fail "$folder has $public public headers, not one"
 done
 
