@@ -139,6 +139,8 @@ typedef sg_status sg_print_fn(void *user, FILE *out, sg_error *err);
 sg_status sg_cli_write(const sg_cli *cli, const char *path, sg_print_fn *print, void *user, sg_error *err);
 /* Is the name free, or may it be replaced? */
 sg_status sg_cli_may_write(const sg_cli *cli, const char *path, sg_error *err);
+/* The same of -o, before any work is done; and --force goes with one. */
+sg_status sg_cli_check_output(const sg_cli *cli, sg_error *err);
 /* Print a JSON document on standard output and release it. Returns `code`, or SG_EXIT_RUNTIME if it cannot be written. */
 int sg_cli_json(json_t *document, int code);
 typedef enum sg_style { SG_STYLE_BOLD, SG_STYLE_DIM, SG_STYLE_GREEN, SG_STYLE_RED, SG_STYLE_RESET } sg_style;

@@ -1,6 +1,7 @@
 /* main.c - the program: finds the verb, prepares output and signals, runs it. */
 #include "cli/cli.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -53,12 +54,27 @@ static bool wants_color(const sg_cli *cli, int stream)
 }
 
 /* SEALGRAPH_LOG sets the level that -q and -v change. */
-static int default_verbosity(void)
+static sg_status default_verbosity(int *out, sg_error *err)
 {
+    static const char *const levels[] = {"quiet", "", "verbose", "debug"};
     const char *level = getenv("SEALGRAPH_LOG");
-    if (!level)
-        return 0;
-    return strcmp(level, "quiet") == 0 ? -1 : strcmp(level, "verbose") == 0 ? 1 : strcmp(level, "debug") == 0 ? 2 : 0;
+    *out = 0;
+    for (int i = 0; level && i < 4; i++)
+        if (strcmp(level, levels[i]) == 0) {
+            *out = i - 1;
+            return SG_OK;
+        }
+    return level ? sg_fail(err, SG_E_CONFIG, "SEALGRAPH_LOG must be one of quiet|verbose|debug, not '%.40s'", level)
+                 : SG_OK;
+}
+
+/* Where a standard stream is closed, the next file opened would take its number, and messages would be written into it. What is there
+ * instead can be neither read nor written as the stream would be. */
+static void keep_stream_numbers(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+            _exit(SG_EXIT_RUNTIME);
 }
 
 /* --json must hold for errors of parsing itself. */
@@ -74,9 +90,8 @@ static int run(sg_cli *cli, int argc, char **argv)
 {
     sg_error err;
     cli->json = asks_for_json(argc, argv);
-    cli->verbosity = default_verbosity();
     cli->color_err = wants_color(cli, STDERR_FILENO);
-    if (sg_cli_parse(cli, argc, argv, &err) != SG_OK)
+    if (default_verbosity(&cli->verbosity, &err) != SG_OK || sg_cli_parse(cli, argc, argv, &err) != SG_OK)
         return sg_cli_usage_error(cli, &err);
     cli->color_out = wants_color(cli, STDOUT_FILENO);
     cli->color_err = wants_color(cli, STDERR_FILENO);
@@ -93,6 +108,7 @@ static int run(sg_cli *cli, int argc, char **argv)
 int main(int argc, char **argv)
 {
     sg_cli cli = {0};
+    keep_stream_numbers();
     if (argc < 2) {
         fputs("sealgraph: no command given\nTry 'sealgraph help'.\n", stderr);
         return SG_EXIT_USAGE;

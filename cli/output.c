@@ -112,6 +112,13 @@ sg_status sg_cli_may_write(const sg_cli *cli, const char *path, sg_error *err)
     return sg_fail(err, SG_E_CONFIG, "%s exists; --force replaces it", path);
 }
 
+sg_status sg_cli_check_output(const sg_cli *cli, sg_error *err)
+{
+    const char *path = sg_cli_output(cli);
+    SG_TRY(sg_cli_needs(cli, "force", "output", err));
+    return path ? sg_cli_may_write(cli, path, err) : SG_OK;
+}
+
 static sg_status print_to_stdout(sg_print_fn *print, void *user, sg_error *err)
 {
     SG_TRY(print(user, stdout, err));

@@ -197,9 +197,8 @@ static sg_status convert_to(const sg_cli *cli, source *s, sg_error *err)
     if (!path)
         return sg_fail(err, SG_E_CONFIG, "data convert needs -o FILE");
     SG_TRY(output_format(cli, path, &format, err));
-    if (sg_cli_output(cli))
-        SG_TRY(sg_cli_may_write(cli, path, err));
-    else if (cli->json)
+    SG_TRY(sg_cli_check_output(cli, err));
+    if (!sg_cli_output(cli) && cli->json)
         return sg_fail(err, SG_E_CONFIG, "-o - and --json both want standard output");
     SG_TRY(open_source(cli, s, false, err));
     return sg_dataset_write(s->data, sg_cli_output(cli), format, err);
@@ -233,8 +232,7 @@ static sg_status split_to(const sg_cli *cli, source *s, sg_error *err)
 {
     const char *path = sg_cli_output(cli);
     memset(s, 0, sizeof *s);
-    if (path)
-        SG_TRY(sg_cli_may_write(cli, path, err));
+    SG_TRY(sg_cli_check_output(cli, err));
     SG_TRY(open_source(cli, s, true, err));
     if (!s->divided) {
         const sg_train_config *v = sg_config_values(s->config);

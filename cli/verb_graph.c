@@ -98,8 +98,7 @@ static sg_status build(const sg_cli *cli, drawing *d, sg_error *err)
     SG_TRY(sg_cli_not_with(cli, "as", "plan", err));
     if (!sg_cli_output(cli))
         SG_TRY(sg_cli_not_with(cli, "as", "json", err));
-    if (sg_cli_output(cli))
-        SG_TRY(sg_cli_may_write(cli, sg_cli_output(cli), err));
+    SG_TRY(sg_cli_check_output(cli, err));
     SG_TRY(sg_cli_config(cli, &d->config, err));
     SG_TRY(sg_config_check_training(d->config, err));
     const sg_train_config *v = sg_config_values(d->config);

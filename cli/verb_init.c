@@ -44,7 +44,7 @@ static int run(sg_cli *cli)
     sg_config *config;
     sg_error err;
     const char *path = sg_cli_output(cli);
-    if (sg_cli_config(cli, &config, &err) != SG_OK)
+    if (sg_cli_check_output(cli, &err) != SG_OK || sg_cli_config(cli, &config, &err) != SG_OK)
         return sg_cli_fail(cli, &err);
     sg_status status = SG_OK;
     if (path || !cli->json)

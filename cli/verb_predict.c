@@ -129,7 +129,7 @@ static int run(sg_cli *cli)
     prediction s = {0};
     sg_error err;
     const char *path = sg_cli_output(cli);
-    sg_status status = path ? sg_cli_may_write(cli, path, &err) : SG_OK;
+    sg_status status = sg_cli_check_output(cli, &err);
     if (status == SG_OK)
         status = predict(cli, &s, &err);
     if (status == SG_OK && (path || !cli->json))

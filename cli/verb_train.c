@@ -61,7 +61,9 @@ static sg_status resolve(const sg_cli *cli, sg_config **config, char *folder, si
     char path[4096];
     SG_TRY(sg_require_check(cli, true, err));
     SG_TRY(sg_cli_not_with(cli, "force", "resume", err));
-    SG_TRY(sg_cli_not_with(cli, "require", "dry-run", err));
+    static const char *const of_a_run[] = {"require", "force", "progress"};
+    for (int i = 0; i < 3; i++)
+        SG_TRY(sg_cli_not_with(cli, of_a_run[i], "dry-run", err));
     if (cli->n_arguments == 1 && output)
         return sg_fail(err, SG_E_CONFIG, "give the run folder once: as argument or by -o");
     if (cli->n_arguments == 1)

@@ -221,15 +221,17 @@ static void sweep(const char *folder)
         closedir(entries);
 }
 
-static bool is_empty(const char *folder)
+static sg_status is_empty(const char *folder, bool *empty, sg_error *err)
 {
     int found = 0; /* "." and ".." */
     DIR *entries = opendir(folder);
-    while (entries && found < 3 && readdir(entries))
+    if (!entries)
+        return sg_fail(err, SG_E_IO, "cannot open folder %s: %s", folder, strerror(errno));
+    while (found < 3 && readdir(entries))
         found++;
-    if (entries)
-        closedir(entries);
-    return entries && found < 3;
+    closedir(entries);
+    *empty = found < 3;
+    return SG_OK;
 }
 
 static sg_status claim(sgi_run *run, sg_error *err)
@@ -246,7 +248,8 @@ sg_status sgi_folder_open(sgi_run *run, sg_error *err)
         return sg_fail(err, SG_E_ARGUMENT, "%s is not a directory", folder);
     SG_TRY(claim(run, err));
     sweep(folder);
-    bool fresh = is_empty(folder);
+    bool fresh = false;
+    SG_TRY(is_empty(folder, &fresh, err));
     if (!fresh && run->group->options->force) {
         SG_TRY(move_aside(run, err));
         SG_TRY(claim(run, err));

@@ -160,6 +160,24 @@ static void disks_may_be_full(void **state)
         }
 }
 
+/* The number of a standard stream that is closed is given to no file, which messages would be written into. */
+static void closed_streams(void **state)
+{
+    (void)state;
+    static const char *const closed[] = {"0 <&-", "2 2>&-"};
+    for (int i = 0; i < 2; i++) {
+        char arguments[64];
+        snprintf(arguments, sizeof arguments, "data info --json /proc/self/fd/%s", closed[i]);
+        outcome o = run(arguments);
+        assert_int_equal(o.code, 3); /* an empty file, not one that is not there */
+        outcome_release(&o);
+    }
+    outcome o = run("ops >&-");
+    assert_int_equal(o.code, 1);
+    assert_non_null(strstr(o.err, "cannot write to standard output"));
+    outcome_release(&o);
+}
+
 /* Rows without a label are left out, which one line tells, but for -q; files of JSON end with a newline. */
 static void left_out_rows(void **state)
 {
@@ -210,6 +228,7 @@ int main(void)
         cmocka_unit_test(outputs_to_standard_output),
         cmocka_unit_test(standard_output_is_shared),
         cmocka_unit_test(disks_may_be_full),
+        cmocka_unit_test(closed_streams),
         cmocka_unit_test(left_out_rows),
         cmocka_unit_test(any_name_gives_a_document),
     };

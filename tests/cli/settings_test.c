@@ -163,6 +163,10 @@ static void settings_without_effect(void **state)
         {"graph --of hvp --set train.clip=1", "--set: graph reads train.clip only with --of step"},
         {"graph --set energy.global=9", "energy.global has no effect with loss.name cross-entropy"},
         {"demo --schedule linear --set train.plateau_factor=1", "no effect with a train.schedule other than plateau"},
+        {"graph --force", "--force has no effect without --output"},
+        {"data split toy.arff --force", "--force has no effect without --output"},
+        {"init --force", "--force has no effect without --output"},
+        {"train --dry-run --force -o x", "--force has no effect with --dry-run"},
         {"train --train toy.arff -o -", "a run is a folder, which cannot go to standard output"},
         {"train -", "a run is a folder, which cannot go to standard output"},
         {"score toy.arff toy.arff --per-label - --json", "--per-label - and --json both want standard output"},
@@ -218,6 +222,7 @@ static void variables_without_effect(void **state)
         int code;
         const char *message;
     } cases[] = {
+        {"SEALGRAPH_LOG=loud", "version", 2, "SEALGRAPH_LOG must be one of quiet|verbose|debug, not 'loud'"},
         {"SEALGRAPH_SEED=x", "graph -q", 0, ""},
         {"SEALGRAPH_DATA_TRAIN=nowhere.arff", "data info toy.arff", 0, ""},
         {"SEALGRAPH_DATA_FRACTIONS=2", "data info toy.arff", 0, ""},

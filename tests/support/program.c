@@ -50,7 +50,7 @@ outcome program_run(const char *settings, const char *arguments)
 {
     char command[4096];
     snprintf(command, sizeof command,
-             "cd %s && env -i PATH=/usr/bin:/bin OMP_WAIT_POLICY=passive %s %s/sealgraph %s >out.txt 2>err.txt",
+             "cd %s && { env -i PATH=/usr/bin:/bin OMP_WAIT_POLICY=passive %s %s/sealgraph %s; } >out.txt 2>err.txt",
              program_folder, settings, SG_BINARY_DIR, arguments);
     int status = system(command);
     return (outcome){WIFEXITED(status) ? WEXITSTATUS(status) : -1, program_file("out.txt"), program_file("err.txt")};
