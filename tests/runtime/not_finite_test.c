@@ -1,6 +1,6 @@
 /* Every operator where a number is not finite: NaN and infinities come out of the reference rule and of the kernels of the cpu backend,
- * fused and decomposed, where those of the decomposition do, in values and in derivatives of first and second order, and nowhere
- * else. At more places for the operators whose kernels leave work out. */
+ * fused and decomposed, where those of the decomposition do, in values, tangents and derivatives of first and second order, and
+ * nowhere else. At more places for the operators whose kernels leave work out. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 #include "tests/support/graph_run.h"
 
 enum {
-    MOST = SG_SAMPLE_OUTPUTS + 2 * SG_SAMPLE_INPUTS,
+    MOST = SG_SAMPLE_OUTPUTS + 2 * SG_SAMPLE_INPUTS + 1,
     MOST_TRIED = 64,
     FEW = 3,
     MOST_BAD = 4,
@@ -26,7 +26,7 @@ enum {
     COMPARED = 3
 };
 
-/* A sample's real outputs, gradients of the first one's sum, and gradients of the sum of their squares. */
+/* A sample's real outputs, gradients of the first one's sum, gradients of the sum of their squares, and the first one's tangent. */
 typedef struct problem {
     const sg_sample *sample;
     sg_store *store;
@@ -69,6 +69,24 @@ static sg_value add_gradients(problem *p, const char *kind, sg_value loss, const
     return squares;
 }
 
+/* In a direction that no sum of the rules cancels. */
+static void add_tangent(problem *p, sg_value y, const sg_value *x, int32_t n)
+{
+    sg_value dx[SG_SAMPLE_INPUTS], dy;
+    for (int32_t k = 0; k < n; k++) {
+        const sg_shape *shape = sg_shape_of(x[k]);
+        int64_t count = sg_shape_count(shape);
+        double *direction = calloc((size_t)count + 1, sizeof *direction);
+        assert_non_null(direction);
+        for (int64_t i = 0; i < count; i++)
+            direction[i] = test_uniform(77 + (uint64_t)k, i) - 0.4;
+        dx[k] = sg_constant(p->graph, SG_F32, *shape, direction, count);
+        free(direction);
+    }
+    sg_jvp(&y, 1, x, dx, n, &dy);
+    add_result(p, "tangent", 0, dy);
+}
+
 static problem open_problem(const sg_sample *sample, const char *backend, const char *decompose)
 {
     problem p = {.sample = sample, .graph = sg_graph_new()};
@@ -86,6 +104,7 @@ static problem open_problem(const sg_sample *sample, const char *backend, const 
         sg_value squares = add_gradients(&p, "gradient", sg_sum_all(out[0]), x, n);
         if (!sg_is_none(squares))
             add_gradients(&p, "second", squares, x, n);
+        add_tangent(&p, out[0], x, n);
     }
     sg_rng_seed(p.store, 1, 0);
     sg_store_initialise(p.store, 1);
