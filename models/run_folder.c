@@ -85,8 +85,20 @@ static void without_threads(char *text)
         *at = 0;
 }
 
-/* Equal settings, or the first line that differs in the error. */
-static sg_status same_settings(sgi_run *run, sg_error *err)
+/* Equal texts, or the first line that differs in the error. */
+static sg_status same_text(const sgi_run *run, const char *had, const char *now, const char *what, sg_error *err)
+{
+    size_t same = 0, line = 0;
+    for (; had[same] && had[same] == now[same]; same++)
+        line = had[same] == '\n' ? same + 1 : line;
+    if (had[same] == now[same])
+        return SG_OK;
+    return sg_fail(err, SG_E_CONFIG,
+                   "%s holds an unfinished run with other %s ('%.*s'): use --force or another directory", run->folder,
+                   what, (int)strcspn(had + line, "\n"), had + line);
+}
+
+static sg_status same_settings(const sgi_run *run, sg_error *err)
 {
     char *path = path_in(run, "config.yml"), *had = NULL, *now = sg_config_yaml(run->config);
     size_t size;
@@ -95,18 +107,30 @@ static sg_status same_settings(sgi_run *run, sg_error *err)
     if (status == SG_OK) {
         without_threads(had);
         without_threads(now);
-        size_t same = 0, line = 0;
-        for (; had[same] && had[same] == now[same]; same++)
-            line = had[same] == '\n' ? same + 1 : line;
-        if (had[same] != now[same])
-            status =
-                sg_fail(err, SG_E_CONFIG,
-                        "%s holds an unfinished run with other settings ('%.*s'): use --force or another directory",
-                        run->folder, (int)strcspn(had + line, "\n"), had + line);
+        status = same_text(run, had, now, "settings", err);
     }
     sg_free(path);
     sg_free(had);
     sg_free(now);
+    return status;
+}
+
+/* As far as run.json can tell: it is for people, and a run goes on without it. */
+static sg_status same_data(const sgi_run *run, sg_error *err)
+{
+    char *path = path_in(run, "run.json"), *text = NULL;
+    size_t size;
+    sg_status status = path ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
+    if (status == SG_OK && sg_file_read(path, TEXT_LIMIT, &text, &size, NULL) == SG_OK) {
+        json_t *had = json_loads(text, 0, NULL), *now = sg_json_text(run->group->d->sha256);
+        const char *old = json_string_value(json_object_get(had, "data")), *new = json_string_value(now);
+        if (old && new)
+            status = same_text(run, old, new, "data", err);
+        json_decref(had);
+        json_decref(now);
+    }
+    sg_free(text);
+    sg_free(path);
     return status;
 }
 
@@ -264,6 +288,8 @@ sg_status sgi_folder_open(sgi_run *run, sg_error *err)
         SG_TRY(create(run, err));
     else
         SG_TRY(same_settings(run, err));
+    if (!fresh)
+        SG_TRY(same_data(run, err));
     if (run->best_path)
         sweep(run->best_path);
     if (!fresh && has(run, "checkpoint.safetensors"))

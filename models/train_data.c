@@ -2,6 +2,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "models/config_internal.h"
 #include "models/models.h"
 #include "serialize/serialize.h"
 
@@ -27,24 +28,42 @@ static sg_status preprocess(sg_training_data *d, const sg_config *config, sg_err
     return sg_preprocess_apply(d->preprocess, d->data, err);
 }
 
-/* "name sha256" a line, names without their folders, so that equal data gives equal text anywhere. */
-static sg_status hash_files(sg_training_data *d, sg_error *err)
+static sg_status add_hash(char *text, size_t size, const char *file, sg_error *err)
 {
+    char hex[65];
+    struct stat st;
+    const char *slash = strrchr(file, '/');
+    size_t at = strlen(text);
+    if (stat(file, &st) != 0 || !S_ISREG(st.st_mode))
+        return sg_fail(err, SG_E_ARGUMENT, "%s: training reads a file twice, for its hash: it must be a plain one",
+                       file);
+    SG_TRY(sg_file_sha256(file, hex, err));
+    snprintf(text + at, size - at, "%s %s\n", slash ? slash + 1 : file, hex);
+    return SG_OK;
+}
+
+/* "name sha256" a line for the data, its label list and its division; names without their folders, so that equal data gives equal text
+ * anywhere. */
+static sg_status hash_files(sg_training_data *d, const sg_config *config, sg_error *err)
+{
+    const sg_train_config *c = sg_config_values(config);
+    const char *beside[] = {c->data.labels_xml, c->data.files.count ? c->data.split : NULL};
     size_t size = 1;
     for (int32_t i = 0; i < d->data->n_files; i++)
         size += strlen(d->data->files[i]) + 70;
+    for (int k = 0; k < 2; k++)
+        size += beside[k] ? strlen(beside[k]) + 70 : 0;
     if (!(d->sha256 = sg_calloc((int64_t)size, 1)))
         return sg_fail(err, SG_E_MEMORY, "out of memory");
-    for (int32_t i = 0; i < d->data->n_files; i++) {
-        struct stat st;
-        if (stat(d->data->files[i], &st) != 0 || !S_ISREG(st.st_mode))
-            return sg_fail(err, SG_E_ARGUMENT, "%s: training reads a file twice, for its hash: it must be a plain one",
-                           d->data->files[i]);
-        char hex[65];
-        const char *slash = strrchr(d->data->files[i], '/');
-        SG_TRY(sg_file_sha256(d->data->files[i], hex, err));
-        size_t at = strlen(d->sha256);
-        snprintf(d->sha256 + at, size - at, "%s %s\n", slash ? slash + 1 : d->data->files[i], hex);
+    for (int32_t i = 0; i < d->data->n_files; i++)
+        SG_TRY(add_hash(d->sha256, size, d->data->files[i], err));
+    for (int k = 0; k < 2; k++) {
+        char *path = beside[k] ? sg_config_data_path(config, beside[k]) : NULL;
+        sg_status status = path ? add_hash(d->sha256, size, path, err) : SG_OK;
+        if (beside[k] && !path)
+            status = sg_fail(err, SG_E_MEMORY, "out of memory");
+        sg_free(path);
+        SG_TRY(status);
     }
     return SG_OK;
 }
@@ -65,7 +84,7 @@ sg_status sg_training_data_load(sg_training_data **out, const sg_config *config,
         return sg_fail(err, SG_E_MEMORY, "out of memory");
     sg_status status = sg_config_read_data(config, &d->data, &d->split, err);
     if (status == SG_OK)
-        status = hash_files(d, err);
+        status = hash_files(d, config, err);
     if (status == SG_OK)
         status = preprocess(d, config, err);
     return finish(status, d, out);

@@ -352,6 +352,41 @@ static void interrupted_runs_go_on(void **state)
     free(err);
 }
 
+/* What a run was begun with must be what it goes on with: rows, the list of labels, the division. */
+static void changed_data_is_refused(void **state)
+{
+    (void)state;
+    static const char *const changed[][2] = {
+        {"rows.arff", "@relation 'x: -C 1'\n@attribute p {0,1}\n@attribute a numeric\n@data\n"
+                      "1,1\n0,3\n1,2\n1,4\n0,5\n1,7\n1,7\n0,7\n"},
+        {"list.xml", "<labels><label name=\"p\"/><!-- other --></labels>\n"},
+        {"parts.tsv", "0\ttrain\n1\ttrain\n2\ttrain\n3\tvalidation\n4\tvalidation\n5\ttest\n6\ttest\n7\t-\n"},
+    };
+    static const char *const first[] = {
+        "@relation 'x: -C 1'\n@attribute p {0,1}\n@attribute a numeric\n@data\n"
+        "1,1\n0,2\n1,2\n1,4\n0,5\n1,7\n1,7\n0,7\n",
+        "<labels><label name=\"p\"/></labels>\n",
+        "0\ttrain\n1\ttrain\n2\ttrain\n3\tvalidation\n4\ttest\n5\ttest\n6\ttest\n7\t-\n"};
+#define UNFINISHED "train --files rows.arff --labels-xml list.xml --split parts.tsv --threads 1 -q -o begun"
+    for (int i = 0; i < 3; i++)
+        write_file(changed[i][0], first[i]);
+    interrupted(UNFINISHED " --epochs 1000000 --patience 1000000", "begun/checkpoint.safetensors");
+    for (int i = 0; i < 3; i++) {
+        char message[80];
+        write_file(changed[i][0], changed[i][1]);
+        snprintf(message, sizeof message, "begun holds an unfinished run with other data ('%s ", changed[i][0]);
+        fails("train --resume begun -q", 2, message);
+        write_file(changed[i][0], first[i]);
+    }
+#undef UNFINISHED
+    char log[256];
+    snprintf(log, sizeof log, "%s/begun/metrics.jsonl", program_folder);
+    assert_int_equal(unlink(log), 0);
+    int status = interrupted("train --resume begun -q", "begun/metrics.jsonl"); /* comes back at the end of an epoch */
+    assert_int_equal(WEXITSTATUS(status), 130);
+    assert_true(exists("begun/metrics.jsonl"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -363,6 +398,7 @@ int main(void)
         cmocka_unit_test(equal_seeds_equal_bytes),
         cmocka_unit_test(broken_models_are_refused),
         cmocka_unit_test(interrupted_runs_go_on),
+        cmocka_unit_test(changed_data_is_refused),
     };
     return cmocka_run_group_tests(tests, program_make_folder, program_remove_folder);
 }
