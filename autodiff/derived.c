@@ -57,7 +57,8 @@ void sg_derived_vjp(const sg_rule_site *site, sg_graph *graph)
 {
     sg_autodiff_start();
     selection wrt, seeded;
-    bool ok = open_selection(&wrt, graph, site->node.n_in) & open_selection(&seeded, graph, site->node.n_out);
+    bool ok = open_selection(&wrt, graph, site->node.n_in);
+    ok = open_selection(&seeded, graph, site->node.n_out) && ok; /* both, so that both can be closed */
     if (ok) {
         select_needed(&wrt, site, site->node.n_in);
         select_given(&seeded, site->gout, 0, site->node.n_out);

@@ -136,6 +136,15 @@ typedef struct shown {
     bool examples, ratios;
 } shown;
 
+/* A number, or nothing where it was not measured. */
+static void number_cell(sg_table *table, int digits, double value)
+{
+    char text[40] = "";
+    if (value > 0)
+        snprintf(text, sizeof text, "%.*f", digits, value);
+    sg_table_cell(table, "%s", text);
+}
+
 static sg_table *row_table(const sg_bench *b, const shown *s)
 {
     char titles[512] = "name|device|dtype|>median us|>min|>max|>MFLOP|>MB|>GFLOP/s|>GB/s|>of peak";
@@ -156,11 +165,11 @@ static sg_table *row_table(const sg_bench *b, const shown *s)
         sg_table_cell(t, "%.1f", r->bytes / r->median_us / 1e3);
         sg_table_cell(t, "%.0f %%", 100 * r->peak_fraction);
         if (s->examples)
-            sg_table_cell(t, r->examples_per_s > 0 ? "%.0f" : "", r->examples_per_s);
+            number_cell(t, 0, r->examples_per_s);
         if (s->ratios) {
-            sg_table_cell(t, r->time_ratio > 0 ? "%.2f" : "", r->time_ratio);
+            number_cell(t, 2, r->time_ratio);
             sg_table_cell(t, "%.2f", r->temporary_bytes / 1e6);
-            sg_table_cell(t, r->bytes_ratio > 0 ? "%.2f" : "", r->bytes_ratio);
+            number_cell(t, 2, r->bytes_ratio);
         }
     }
     return t;

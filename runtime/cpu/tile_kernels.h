@@ -221,18 +221,17 @@ static void thin_gemm(int64_t m, int64_t n, int64_t k, const float *a, int64_t a
 static inline void transpose_square(const float *x, int64_t x_row, float *out, int64_t out_row)
 {
     typedef float quad __attribute__((vector_size(16)));
-    typedef int32_t order __attribute__((vector_size(16)));
     quad r[4], low[2], high[2];
     for (int i = 0; i < 4; i++)
         memcpy(&r[i], x + i * x_row, sizeof r[i]);
     for (int i = 0; i < 2; i++) {
-        low[i] = __builtin_shuffle(r[i], r[i + 2], (order){0, 4, 1, 5});
-        high[i] = __builtin_shuffle(r[i], r[i + 2], (order){2, 6, 3, 7});
+        low[i] = __builtin_shufflevector(r[i], r[i + 2], 0, 4, 1, 5);
+        high[i] = __builtin_shufflevector(r[i], r[i + 2], 2, 6, 3, 7);
     }
-    r[0] = __builtin_shuffle(low[0], low[1], (order){0, 4, 1, 5});
-    r[1] = __builtin_shuffle(low[0], low[1], (order){2, 6, 3, 7});
-    r[2] = __builtin_shuffle(high[0], high[1], (order){0, 4, 1, 5});
-    r[3] = __builtin_shuffle(high[0], high[1], (order){2, 6, 3, 7});
+    r[0] = __builtin_shufflevector(low[0], low[1], 0, 4, 1, 5);
+    r[1] = __builtin_shufflevector(low[0], low[1], 2, 6, 3, 7);
+    r[2] = __builtin_shufflevector(high[0], high[1], 0, 4, 1, 5);
+    r[3] = __builtin_shufflevector(high[0], high[1], 2, 6, 3, 7);
     for (int i = 0; i < 4; i++)
         memcpy(out + i * out_row, &r[i], sizeof r[i]);
 }

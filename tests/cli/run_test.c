@@ -363,8 +363,8 @@ static void changed_data_is_refused(void **state)
         {"parts.tsv", "0\ttrain\n1\ttrain\n2\ttrain\n3\tvalidation\n4\tvalidation\n5\ttest\n6\ttest\n7\t-\n"},
     };
     static const char *const first[] = {
-        "@relation 'x: -C 1'\n@attribute p {0,1}\n@attribute a numeric\n@data\n"
-        "1,1\n0,2\n1,2\n1,4\n0,5\n1,7\n1,7\n0,7\n",
+        ("@relation 'x: -C 1'\n@attribute p {0,1}\n@attribute a numeric\n@data\n"
+         "1,1\n0,2\n1,2\n1,4\n0,5\n1,7\n1,7\n0,7\n"),
         "<labels><label name=\"p\"/></labels>\n",
         "0\ttrain\n1\ttrain\n2\ttrain\n3\tvalidation\n4\ttest\n5\ttest\n6\ttest\n7\t-\n"};
 #define UNFINISHED "train --files rows.arff --labels-xml list.xml --split parts.tsv --threads 1 -q -o begun"

@@ -70,7 +70,7 @@ static sg_plan_info products(const char *backend, bool no_fusion, int32_t thread
     net n;
     sg_error err = {0};
     sg_session *session;
-    sg_plan *plan;
+    sg_plan *plan = NULL;
     open_net(&n, backend[0] == 'r' ? SG_F64 : SG_F32);
     declare_products(&n, mode);
     sg_session_options options = {

@@ -479,7 +479,7 @@ static void missing_kernels(void **state)
                                    .release = few_release};
     sg_error err = {0};
     sg_session *session;
-    sg_plan *plan;
+    sg_plan *plan = NULL;
     net n = open_net(SG_F32);
     sg_value w[] = {n.w1, n.bias, n.w2}, g[3];
     sg_grad(n.loss, w, 3, g);

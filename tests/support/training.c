@@ -22,7 +22,7 @@ sg_training_data *training_data(const sg_config *config)
     sg_generator g = {
         .rows = 150, .features = 10, .groups = 3, .size = 3, .templates = 4, .noise = 0.2, .flip = 0.1, .seed = 5};
     sg_dataset *generated;
-    sg_training_data *data;
+    sg_training_data *data = NULL;
     sg_error err = {0};
     if (sg_generate(&generated, &g, &err) != SG_OK || sg_training_data_take(&data, config, generated, &err) != SG_OK)
         fail_msg("%s", err.text);
