@@ -32,6 +32,7 @@ typedef struct sg_fuse_rules {
     sg_fuse_follow (*follow)(sg_graph *graph, const sg_node *product);
     /* Is `step`, which reads the last of member[0 .. n), one that may follow them? The first is a product of SG_FUSE_CHOSEN. */
     bool (*chooses)(sg_graph *graph, const sg_node *const *member, int32_t n, const sg_node *step);
+    bool after_sums; /* may steps on the sums themselves, of their shape, follow in the chain that ends in them? */
 } sg_fuse_rules;
 
 /* Copy `from` to `to` with chains of elementwise nodes grouped into sg_op_fused nodes. */
@@ -64,6 +65,7 @@ typedef struct sg_fuse_group {
     int32_t product; /* a chain has one at most: its node, or -1 */
     bool chosen;     /* what may follow it is chosen step by step */
     bool joined;     /* ends in a concat, whose shape `space` is */
+    bool after;      /* steps on its sums follow */
 } sg_fuse_group;
 
 /* Groups of one graph. A group is named by its first member. It runs where its last member stands. */
@@ -73,6 +75,7 @@ typedef struct sg_fuse_plan {
     int32_t n_nodes, n_values;
     sg_fuse_role *role;         /* of each node */
     bool *live;                 /* of each node: its elements are needed, not only its shape */
+    bool *after;                /* of each node: a step on sums of its chain */
     bool *root;                 /* of each value: needed at the end */
     int32_t *use, *use_at;      /* nodes that read value v: use[use_at[v] .. use_at[v + 1]) */
     int32_t *group;             /* of each node, or -1 */

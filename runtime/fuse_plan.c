@@ -6,6 +6,7 @@
 #include "runtime/fuse_internal.h"
 
 #include "ops/ops.h"
+#include "runtime/leaf_internal.h"
 
 #define SG_OP(name) extern const sg_op sg_op_##name;
 #include "ops/op_list.h"
@@ -243,19 +244,104 @@ static void merge(sg_fuse_plan *p, int32_t a, int32_t b)
         .product = x.product >= 0 ? x.product : y.product,
         .chosen = x.chosen || y.chosen,
         .joined = x.joined || y.joined,
+        .after = x.after || y.after,
     };
 }
 
 static void try_merge(sg_fuse_plan *p, int32_t producer, int32_t node)
 {
     int32_t a = p->group[producer], b = p->group[node];
-    if (a < 0 || a == b || p->role[producer] == SG_FUSE_SUM || p->groups[a].joined ||
-        p->groups[a].count + p->groups[b].count > MOST_MEMBERS)
+    if (a < 0 || a == b || p->role[producer] == SG_FUSE_SUM || p->groups[a].joined || p->groups[a].after ||
+        p->groups[b].after || p->groups[a].count + p->groups[b].count > MOST_MEMBERS)
         return;
     int32_t last = p->groups[a].last > p->groups[b].last ? p->groups[a].last : p->groups[b].last;
     if (!reads_sum_of(p, a, b) && !reads_sum_of(p, b, a) && products_fit(p, a, b) && spaces_fit(p, a, b) &&
         readers_follow(p, a, b, last) && readers_follow(p, b, a, last))
         merge(p, a, b);
+}
+
+/* ---- steps on sums */
+
+static bool is_after(const sg_fuse_plan *p, int32_t node) { return p->role[node] == SG_FUSE_SUM || p->after[node]; }
+
+static bool is_read_by(const sg_fuse_plan *p, int32_t value, int32_t a, int32_t b)
+{
+    if (p->root[value])
+        return false;
+    for (int32_t i = p->use_at[value]; i < p->use_at[value + 1]; i++)
+        if (outside(p, p->use[i], a, b))
+            return false;
+    return true;
+}
+
+/* The node after which a value is there; -1 for what is there from the beginning. */
+static int32_t made_by(const sg_fuse_plan *p, int32_t value)
+{
+    const sg_node *node = sg_node_of(sg_value_at(p->graph, value));
+    while (sg_is_view(node))
+        node = sg_node_of(sg_value_at(p->graph, node->in[0]));
+    int32_t g = p->group[node->index];
+    if (node->op->flags & SG_OP_LEAF || p->role[node->index] == SG_FUSE_NUMBER)
+        return -1;
+    return g >= 0 ? p->groups[g].last : node->index;
+}
+
+/* Do the members of b read sums of a, steps on them, and else what stands before a's last member? They draw nothing. */
+static bool reads_sums_alone(const sg_fuse_plan *p, int32_t a, int32_t b)
+{
+    for (int32_t m = p->groups[b].first; m >= 0; m = p->next[m]) {
+        const sg_node *node = sg_node_at(p->graph, m);
+        if (node->op->flags & SG_OP_RANDOM)
+            return false;
+        for (int32_t k = 0; k < node->n_in; k++) {
+            int32_t from = sg_node_of(sg_value_at(p->graph, node->in[k]))->index, g = p->group[from];
+            if (!sg_fuse_reads(node, k) || g == b)
+                continue;
+            if (g == a ? !is_after(p, from) : made_by(p, node->in[k]) > p->groups[a].last)
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Does chain a make anything but sums? What else it makes would have to wait for all that the steps on the sums read. */
+static bool makes_sums_alone(const sg_fuse_plan *p, int32_t a)
+{
+    for (int32_t m = p->groups[a].first; m >= 0; m = p->next[m]) {
+        int32_t v = sg_node_at(p->graph, m)->out;
+        if (!is_after(p, m) && !is_read_by(p, v, a, a))
+            return false;
+    }
+    return true;
+}
+
+/* May chain b run on the sums of the chain that `maker` belongs to, once they are complete? It is of their shape, and they are
+ * for it alone. */
+static bool may_follow(const sg_fuse_plan *p, int32_t maker, int32_t b)
+{
+    int32_t a = p->group[maker], value = sg_node_at(p->graph, maker)->out;
+    const sg_fuse_group *x = &p->groups[a], *y = &p->groups[b];
+    int32_t last = x->last > y->last ? x->last : y->last;
+    return a != b && y->axes == 0 && y->product < 0 && !y->joined && x->count + y->count <= MOST_MEMBERS &&
+           sg_shape_equal(&y->space, shape_at(p, value)) && is_read_by(p, value, a, b) && reads_sums_alone(p, a, b) &&
+           makes_sums_alone(p, a) && readers_follow(p, a, b, last) && readers_follow(p, b, a, last);
+}
+
+/* Of several sums that the node reads, the one made last, which the others are ready for. */
+static void try_follow(sg_fuse_plan *p, const sg_node *node)
+{
+    int32_t maker = -1, b = p->group[node->index];
+    for (int32_t k = 0; k < node->n_in; k++) {
+        int32_t from = sg_node_of(sg_value_at(p->graph, node->in[k]))->index;
+        if (sg_fuse_reads(node, k) && from > maker && p->group[from] >= 0 && is_after(p, from))
+            maker = from;
+    }
+    if (maker < 0 || !may_follow(p, maker, b))
+        return;
+    for (int32_t m = p->groups[b].first; m >= 0; m = p->next[m])
+        p->after[m] = true;
+    p->groups[b].after = true;
+    merge(p, b, p->group[maker]);
 }
 
 /* The chain that makes an operand of a concat, for it alone. */
@@ -291,6 +377,8 @@ static void place_node(sg_fuse_plan *p, const sg_node *node)
     for (int32_t k = 0; !is_product && !is_join && k < node->n_in; k++)
         if (sg_fuse_reads(node, k))
             try_merge(p, sg_node_of(sg_value_at(p->graph, node->in[k]))->index, node->index);
+    if (p->rules->after_sums && p->role[node->index] == SG_FUSE_STEP)
+        try_follow(p, node);
 }
 
 /* ---- the plan */
@@ -347,13 +435,14 @@ static bool allocate_plan(sg_fuse_plan *p)
     int32_t n = p->n_nodes + 1, v = p->n_values + 2;
     p->role = sg_calloc(n, sizeof *p->role);
     p->live = sg_calloc(n, sizeof *p->live);
+    p->after = sg_calloc(n, sizeof *p->after);
     p->root = sg_calloc(v, sizeof *p->root);
     p->use_at = sg_calloc(v, sizeof *p->use_at);
     p->group = sg_calloc(n, sizeof *p->group);
     p->next = sg_calloc(n, sizeof *p->next);
     p->groups = sg_calloc(n, sizeof *p->groups);
     p->image = sg_calloc(v, sizeof *p->image);
-    return p->role && p->live && p->root && p->use_at && p->group && p->next && p->groups && p->image;
+    return p->role && p->live && p->after && p->root && p->use_at && p->group && p->next && p->groups && p->image;
 }
 
 sg_status sg_fuse_plan_make(sg_fuse_plan *p, sg_graph *graph, const sg_fuse_rules *rules, sg_error *err)
@@ -380,6 +469,7 @@ void sg_fuse_plan_release(sg_fuse_plan *p)
 {
     sg_free(p->role);
     sg_free(p->live);
+    sg_free(p->after);
     sg_free(p->root);
     sg_free(p->use);
     sg_free(p->use_at);

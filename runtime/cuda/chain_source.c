@@ -33,7 +33,8 @@ typedef struct slot {
     int64_t stride[SG_MAX_RANK];
     int32_t input; /* operand of the node; of a sum, the slot that it adds up */
     double number;
-    bool loaded;
+    bool loaded, loaded_after; /* among the elements; among the sums */
+    bool after;                /* a result among the sums */
 } slot;
 
 /* Element i of an operand of a concat is element start + i + i / run * gap of the result; run 0: there is no concat. */
@@ -55,7 +56,11 @@ typedef struct writer {
     sg_cuda_text setup;         /* before the loop */
     sg_cuda_text loads, stores; /* of packs */
     sg_cuda_text reads, steps;  /* of each element between */
-    sg_cuda_text ends;          /* of each row, where there are sums */
+    sg_cuda_text ends;          /* of each row, where there are sums: they are completed */
+    sg_cuda_text after, zeros;  /* what one thread does with them, and the next row's beginning */
+    bool *is_after;             /* of each node of a body with sums: a step on them */
+    bool among_sums;            /* the step being written is one */
+    sg_shape sums;              /* their shape */
     bool product;               /* begins with a matrix product, whose elements product.cuh shares out */
     bool failed;                /* out of memory */
     const sg_op *unfit;         /* no step for this one */
@@ -193,6 +198,31 @@ static void load(writer *w, int32_t at)
 
 /* ---- steps */
 
+/* An operand of a step on sums, at the sum's place; or as all steps read it. */
+static void load_for_step(writer *w, int32_t at)
+{
+    slot *s = &w->slot[at];
+    if (!w->among_sums || s->kind != INPUT) {
+        load(w, at);
+        return;
+    }
+    if (s->loaded_after)
+        return;
+    s->loaded_after = true;
+    sg_cuda_places p = sg_cuda_places_of(&w->sums, &s->shape, s->stride);
+    w->scattered[s->input] = true;
+    sg_cuda_put(&w->after, "            const %s t%d = sg_read(in%d[", register_type(s->dtype), (int)at,
+                (int)parameter_of(w, s->input));
+    put_place(&w->after, &p, "place");
+    sg_cuda_put(&w->after, "]);\n");
+}
+
+/* The first letter of its name. */
+static char letter_of(const writer *w, const slot *s)
+{
+    return s->kind == SUM ? 's' : s->kind == INPUT && w->among_sums ? 't' : 'v';
+}
+
 /* One node: its operands as slots (NONE for operands read for their shape alone). */
 typedef struct unit {
     const sg_op *op;
@@ -212,7 +242,7 @@ static int32_t unfit(writer *w, const sg_op *op)
 static int32_t result_slot(writer *w, const unit *u)
 {
     w->chain->n_steps++;
-    return add_slot(w, (slot){.kind = RESULT, .dtype = u->dtype, .shape = *u->shape});
+    return add_slot(w, (slot){.kind = RESULT, .dtype = u->dtype, .shape = *u->shape, .after = w->among_sums});
 }
 
 static int32_t write_tile(writer *w, const unit *u)
@@ -251,19 +281,20 @@ static int32_t write_draw(writer *w, const unit *u)
 
 static int32_t write_call(writer *w, const unit *u, const char *function)
 {
+    sg_cuda_text *steps = w->among_sums ? &w->after : &w->steps;
     for (int32_t k = 0; k < u->n_in; k++)
-        load(w, u->in[k]);
+        load_for_step(w, u->in[k]);
     int32_t at = result_slot(w, u);
-    sg_cuda_put(&w->steps, "            const %s v%d = sg_%s(", register_type(u->dtype), (int)at, function);
+    sg_cuda_put(steps, "            const %s v%d = sg_%s(", register_type(u->dtype), (int)at, function);
     for (int32_t k = 0; k < u->n_in; k++)
-        sg_cuda_put(&w->steps, "%sv%d", k ? ", " : "", (int)u->in[k]);
+        sg_cuda_put(steps, "%s%c%d", k ? ", " : "", letter_of(w, &w->slot[u->in[k]]), (int)u->in[k]);
     for (int32_t k = 0; u->op != &sg_op_cast && k < u->op->n_attrs; k++) {
         float number = (float)u->attr[k].f;
         uint32_t bits;
         memcpy(&bits, &number, sizeof bits);
-        sg_cuda_put(&w->steps, ", __int_as_float((int)0x%xu)", (unsigned)bits);
+        sg_cuda_put(steps, ", __int_as_float((int)0x%xu)", (unsigned)bits);
     }
-    sg_cuda_put(&w->steps, ");\n");
+    sg_cuda_put(steps, ");\n");
     return at;
 }
 
@@ -299,17 +330,20 @@ static int32_t write_unit(writer *w, const unit *u)
 }
 
 /* Threads add up as they go; the end of the row, or of the columns, joins what they have. */
-static void leave_sum(writer *w, int32_t of, int32_t output)
+static int32_t write_sum(writer *w, int32_t of, const sg_shape *shape)
 {
-    int j = (int)output, lanes = (int)w->chain->lanes;
+    int lanes = (int)w->chain->lanes;
     bool columns = w->chain->sum.inner > 1;
     load(w, of);
-    sg_cuda_put(&w->setup, "    float s%d = 0;\n", j);
-    sg_cuda_put(&w->steps, "            s%d += v%d;\n", j, (int)of);
+    w->chain->n_steps++;
+    int32_t at = add_slot(w, (slot){.kind = SUM, .dtype = SG_F32, .shape = *shape});
+    sg_cuda_put(&w->setup, "    float s%d = 0;\n", (int)at);
+    sg_cuda_put(&w->steps, "            s%d += v%d;\n", (int)at, (int)of);
     if (lanes > 1)
-        sg_cuda_put(&w->ends, "        s%d = sg_join_%s<%d>(s%d);\n", j, columns ? "groups" : "lanes",
-                    columns ? SG_CUDA_CHAIN_BLOCK / WARP : lanes, j);
-    sg_cuda_put(&w->ends, "        if (leads)\n            out%d[place] = s%d;\n        s%d = 0;\n", j, j, j);
+        sg_cuda_put(&w->ends, "        s%d = sg_join_%s<%d>(s%d);\n", (int)at, columns ? "groups" : "lanes",
+                    columns ? SG_CUDA_CHAIN_BLOCK / WARP : lanes, (int)at);
+    sg_cuda_put(&w->zeros, "        s%d = 0;\n", (int)at);
+    return at;
 }
 
 static void put_store(writer *w, int32_t output)
@@ -337,8 +371,9 @@ static void leave(writer *w, int32_t at, int32_t output)
 {
     if (at == NONE)
         return;
-    if (w->slot[at].kind == SUM) {
-        leave_sum(w, w->slot[at].input, output);
+    if (w->slot[at].kind == SUM || w->slot[at].after) {
+        sg_cuda_put(&w->after, "            sg_write(&out%d[place], %c%d);\n", (int)output, letter_of(w, &w->slot[at]),
+                    (int)at);
         return;
     }
     load(w, at);
@@ -358,10 +393,8 @@ static int32_t write_node(writer *w, sg_graph *body, const sg_node *node, const 
         return number_slot(w, node->attr[0].reals[0], dtype);
     if (node->op->flags & SG_OP_LEAF)
         return input_slot(w, (*next_input)++, shape, dtype);
-    if (sg_cuda_step_sum(node->op)) {
-        w->chain->n_steps++;
-        return add_slot(w, (slot){.kind = SUM, .dtype = dtype, .shape = *shape, .input = slot_of[node->in[0]]});
-    }
+    if (sg_cuda_step_sum(node->op))
+        return write_sum(w, slot_of[node->in[0]], shape);
     if (node->n_in > 3)
         return unfit(w, node->op);
     for (int32_t k = 0; k < node->n_in; k++)
@@ -380,15 +413,54 @@ static void write_nodes(writer *w, sg_graph *body, const bool *wanted, int32_t *
     int32_t next_input = 0;
     for (int32_t n = 0; !w->failed && !w->unfit && n < sg_node_count(body); n++) {
         const sg_node *node = sg_node_at(body, n);
+        w->among_sums = w->is_after && w->is_after[n];
         if (!wanted || wanted[n])
             slot_of[node->out] = write_node(w, body, node, slot_of, &next_input);
         else
             next_input += is_input(node);
     }
+    w->among_sums = false;
+}
+
+/* The steps on sums are of one shape, or spread to it; the sums are too, but for axes of size 1. */
+static void widen_sums(writer *w, const sg_shape *shape)
+{
+    int64_t now = sg_shape_count(&w->sums), count = sg_shape_count(shape);
+    if (w->sums.rank == 0 || count > now || (count == now && shape->rank > w->sums.rank))
+        w->sums = *shape;
+}
+
+/* Steps on sums: neither is a sum made of them, nor are they of the shape of what is summed. */
+static bool find_steps_after(writer *w, sg_graph *body)
+{
+    int32_t nodes = sg_node_count(body), results = sg_result_count(body), n = 0;
+    int32_t *roots = sg_calloc(nodes + results + 1, sizeof *roots);
+    w->is_after = sg_calloc(nodes + 1, sizeof *w->is_after);
+    if (!roots || !w->is_after) {
+        sg_free(roots);
+        return false;
+    }
+    for (int32_t i = 0; i < nodes; i++)
+        if (sg_cuda_step_sum(sg_node_at(body, i)->op))
+            roots[n++] = sg_node_at(body, i)->in[0];
+    for (int32_t j = 0; j < results; j++)
+        if (sg_shape_equal(sg_shape_of(sg_result_value(body, j)), &w->space))
+            roots[n++] = sg_result_value(body, j).id;
+    sg_graph_reach(body, roots, n, false, w->is_after);
+    for (int32_t i = 0; i < nodes; i++) {
+        const sg_node *node = sg_node_at(body, i);
+        w->is_after[i] = !w->is_after[i] && !(node->op->flags & SG_OP_LEAF) && !sg_cuda_step_sum(node->op);
+        if (w->is_after[i])
+            widen_sums(w, sg_shape_of(sg_value_at(body, node->out)));
+    }
+    sg_free(roots);
+    return true;
 }
 
 static void write_body(writer *w, sg_graph *body, int32_t *slot_of)
 {
+    if (w->chain->sum.length > 0)
+        w->failed |= !find_steps_after(w, body);
     write_nodes(w, body, NULL, slot_of);
     for (int32_t j = 0; !w->failed && !w->unfit && j < sg_result_count(body); j++) {
         sg_value v = sg_result_value(body, j);
@@ -428,7 +500,12 @@ static void put_loop(const writer *w, sg_cuda_text *all)
 {
     const sg_cuda_chain *c = w->chain;
     if (c->sum.length > 0) {
-        sg_cuda_put_sums(c, w->ends.at, all);
+        sg_cuda_text ends = {.capacity = 256, .at = sg_calloc(256, 1)};
+        ends.failed = !ends.at;
+        sg_cuda_put(&ends, "%s        if (leads) {\n%s        }\n%s", w->ends.at, w->after.at, w->zeros.at);
+        sg_cuda_put_sums(c, ends.at, all);
+        all->failed |= ends.failed;
+        sg_free(ends.at);
         return;
     }
     sg_cuda_put(all, "    const index thread = blockIdx.x * (index)blockDim.x + threadIdx.x, all = gridDim.x * "
@@ -578,7 +655,8 @@ static void find_aliases(const writer *w)
 static bool start(writer *w)
 {
     const sg_kernel_spec *spec = w->spec;
-    sg_cuda_text *texts[] = {&w->parts, &w->setup, &w->loads, &w->reads, &w->steps, &w->stores, &w->ends};
+    sg_cuda_text *texts[] = {&w->parts,  &w->setup, &w->loads, &w->reads, &w->steps,
+                             &w->stores, &w->ends,  &w->after, &w->zeros};
     w->parameter = sg_calloc(spec->n_in + 1, sizeof *w->parameter);
     w->scattered = sg_calloc(spec->n_in + 1, sizeof *w->scattered);
     w->chain->factor[0] = w->chain->factor[1] = NONE;
@@ -606,6 +684,9 @@ static void finish(writer *w)
     sg_free(w->steps.at);
     sg_free(w->stores.at);
     sg_free(w->ends.at);
+    sg_free(w->after.at);
+    sg_free(w->zeros.at);
+    sg_free(w->is_after);
 }
 
 /* The concat that the chain ends in, or NULL. */
@@ -641,7 +722,7 @@ static void write_all(writer *w)
     if (!w->failed)
         put_kernel(w, &all);
     w->failed |= all.failed || w->setup.failed || w->loads.failed || w->reads.failed || w->steps.failed;
-    w->failed |= w->stores.failed || w->ends.failed || w->parts.failed;
+    w->failed |= w->stores.failed || w->ends.failed || w->after.failed || w->zeros.failed || w->parts.failed;
     w->chain->source = all.at;
     find_aliases(w);
 }
@@ -661,12 +742,12 @@ static void find_space(writer *w)
     const sg_kernel_spec *spec = w->spec;
     sg_graph *body = spec->node->op == &sg_op_fused ? spec->attr[0].graph : NULL;
     w->space = spec->out_shape[0];
-    for (int32_t j = 0; body && j < sg_result_count(body); j++) {
-        const sg_node *node = sg_node_of(sg_result_value(body, j));
+    for (int32_t n = 0; body && n < sg_node_count(body); n++) {
+        const sg_node *node = sg_node_at(body, n);
         if (!sg_cuda_step_sum(node->op))
             continue;
         w->space = *sg_shape_of(sg_value_at(body, node->in[0]));
-        sg_fuse_sum_form(node, &w->space, &spec->out_shape[j], &w->chain->sum);
+        sg_fuse_sum_form(node, &w->space, sg_shape_of(sg_value_at(body, node->out)), &w->chain->sum);
         w->chain->lanes = lanes_of(w);
     }
     w->chain->count = sg_shape_count(&w->space);

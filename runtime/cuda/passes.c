@@ -8,7 +8,7 @@
 #include "runtime/fuse_internal.h"
 #include "runtime/updates_internal.h"
 
-extern const sg_op sg_op_matmul;
+extern const sg_op sg_op_matmul, sg_op_reshape, sg_op_sum;
 enum { TRANS_A, TRANS_B };
 
 /* Elements of a parameter whose update has a launch of its own. */
@@ -40,9 +40,30 @@ static bool as_sum(void *user, sg_graph *to, sg_graph *from, const sg_node *node
     return true;
 }
 
+/* A sum of which axes of size 1 are kept, only to be dropped: the same without them. */
+static bool as_sum_without(const sg_node *node, sg_graph *from, const sg_value *in, sg_value *out)
+{
+    if (node->op != &sg_op_reshape || sg_node_of(in[0])->op != &sg_op_sum)
+        return false;
+    const sg_node *sum = sg_node_of(in[0]);
+    int32_t axes[SG_MAX_RANK], n = (int32_t)sum->attr[0].count;
+    for (int32_t i = 0; i < n; i++)
+        axes[i] = (int32_t)sum->attr[0].ints[i];
+    sg_value plain = sg_sum_axes(sg_value_at(in[0].graph, sum->in[0]), n, axes, false);
+    if (!sg_shape_equal(sg_shape_of(plain), sg_shape_of(sg_value_at(from, node->out))))
+        return false;
+    out[0] = plain;
+    return true;
+}
+
+static bool with_sums(void *user, sg_graph *to, sg_graph *from, const sg_node *node, const sg_value *in, sg_value *out)
+{
+    return as_sum(user, to, from, node, in, out) || as_sum_without(node, from, in, out);
+}
+
 static sg_status sums(sg_graph *from, sg_graph *to, sg_error *err)
 {
-    return sg_graph_rewrite(from, to, as_sum, NULL, NULL, err);
+    return sg_graph_rewrite(from, to, with_sums, NULL, NULL, err);
 }
 
 /* A warp or a block adds up a row, which is to be short, or one of many; eight threads a column of a few elements. */
@@ -69,7 +90,8 @@ static sg_status chains(sg_graph *from, sg_graph *to, sg_error *err)
                                         .sums = short_sums,
                                         .joins = joins,
                                         .follow = sg_cuda_product_follow,
-                                        .chooses = sg_cuda_product_chooses};
+                                        .chooses = sg_cuda_product_chooses,
+                                        .after_sums = true};
     return sg_fuse_chains(from, to, &rules, err);
 }
 
