@@ -248,11 +248,35 @@ static void merge(sg_fuse_plan *p, int32_t a, int32_t b)
     };
 }
 
+/* Will the value be in memory whatever joins the chain that makes it: for one that joins no chain of steps? */
+static bool is_stored_anyway(const sg_fuse_plan *p, int32_t value)
+{
+    bool stored = p->root[value];
+    for (int32_t i = p->use_at[value]; i < p->use_at[value + 1] && !stored; i++) {
+        sg_fuse_role role = role_of(p, sg_node_at(p->graph, p->use[i]));
+        stored = role == SG_FUSE_NONE || role == SG_FUSE_PRODUCT;
+    }
+    return stored;
+}
+
+/* A step of a product that a sum alone reads belongs to the sum, which has no part in the product's chain: then it is not
+ * written. What it reads of the product is in memory for others. */
+static bool belongs_to_sum(const sg_fuse_plan *p, const sg_node *producer, int32_t step)
+{
+    const sg_node *node = sg_node_at(p->graph, step);
+    return p->groups[p->group[producer->index]].product >= 0 && !p->root[node->out] &&
+           p->use_at[node->out + 1] == p->use_at[node->out] + 1 &&
+           role_of(p, sg_node_at(p->graph, p->use[p->use_at[node->out]])) == SG_FUSE_SUM &&
+           is_stored_anyway(p, producer->out);
+}
+
 static void try_merge(sg_fuse_plan *p, int32_t producer, int32_t node)
 {
     int32_t a = p->group[producer], b = p->group[node];
     if (a < 0 || a == b || p->role[producer] == SG_FUSE_SUM || p->groups[a].joined || p->groups[a].after ||
         p->groups[b].after || p->groups[a].count + p->groups[b].count > MOST_MEMBERS)
+        return;
+    if (belongs_to_sum(p, sg_node_at(p->graph, producer), node))
         return;
     int32_t last = p->groups[a].last > p->groups[b].last ? p->groups[a].last : p->groups[b].last;
     if (!reads_sum_of(p, a, b) && !reads_sum_of(p, b, a) && products_fit(p, a, b) && spaces_fit(p, a, b) &&
