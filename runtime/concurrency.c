@@ -35,12 +35,12 @@ static void add_up(const sg_plan *plan, const sg_frame *frame, size_t *bytes)
     }
 }
 
-bool sg_concurrency_fits(const sg_plan *plan)
+bool sg_concurrency_fits(const sg_plan *plan, const sg_frame *frame)
 {
     size_t bytes = 0;
-    if (!plan->session->apart || !plan->session->apart->part || plan->top->n_steps > STEPS_MOST)
+    if (!plan->session->apart || !plan->session->apart->part || frame->n_steps > STEPS_MOST)
         return false;
-    add_up(plan, plan->top, &bytes);
+    add_up(plan, frame, &bytes);
     return bytes <= bytes_most;
 }
 

@@ -2,7 +2,11 @@
  * product is made of a finished gradient and of its derivative, and in that order every value of the gradient waits for
  * a reader far behind. Here a second order is found in which values are made late, and taken if it needs less memory.
  *
- * It is made from the end: of the steps whose readers are all placed, the one is placed next (before them) that brings
+ * Where steps run at the same time (concurrency.c), the order is that in which the device meets those that are ready, and each is
+ * some time in its hands. There the step comes first that the longest way to the end begins with. A way is as long as the bytes that
+ * its steps read and write, and for each step as many as the device moves in the time of a launch.
+ *
+ * The order for less memory is made from the end: of the steps whose readers are all placed, the one is placed next (before them) that brings
  * the fewest bytes to life, so that makers stand close before the first of their readers. Results and new values of entries need no memory of the plan's own: steps that
  * make nothing else are put in afterwards, right behind what they read. */
 #include <string.h>
@@ -205,9 +209,73 @@ static sg_status permute(ordering *o, sg_error *err)
     return SG_OK;
 }
 
+/* ---- the longest way first */
+
+/* What a device moves in the time of a launch. */
+#define LAUNCH_BYTES ((int64_t)3 << 20)
+
+static int64_t length_of(const sg_step *step)
+{
+    int64_t inside = 0, bytes = LAUNCH_BYTES;
+    for (int32_t i = 0; step->body && i < step->body->n_steps; i++)
+        inside += length_of(&step->body->step[i]);
+    for (int32_t k = 0; k < step->node->n_in; k++)
+        if (step->in[k] >= 0)
+            bytes += sg_shape_count(&step->spec.in_shape[k]) * (int64_t)sg_dtype_size(step->spec.in_dtype[k]);
+    for (int32_t k = 0; k < step->node->n_out; k++)
+        bytes += sg_shape_count(&step->spec.out_shape[k]) * (int64_t)sg_dtype_size(step->spec.out_dtype[k]);
+    return step->body ? inside * step->count : bytes;
+}
+
+/* The ways of the makers of what step i reads, if theirs by step i is the longest so far. */
+static void follow_makers(ordering *o, int64_t *way, int32_t i)
+{
+    for (int32_t k = 0; k < node_of(o, i)->n_in; k++) {
+        int32_t maker = reads(o, i, k) ? o->maker[input_root(o, i, k)] : -1;
+        if (maker >= 0 && way[maker] < way[i])
+            way[maker] = way[i];
+    }
+}
+
+static bool is_ready(const ordering *o, int32_t i, const bool *placed)
+{
+    for (int32_t k = 0; k < node_of(o, i)->n_in; k++) {
+        int32_t maker = reads(o, i, k) ? o->maker[input_root(o, i, k)] : -1;
+        if (maker >= 0 && !placed[maker])
+            return false;
+    }
+    return !placed[i];
+}
+
+static sg_status place_longest_first(ordering *o, sg_error *err)
+{
+    int32_t n = o->frame->n_steps;
+    int64_t *way = sg_calloc(n, sizeof *way);
+    bool *placed = o->late;
+    if (!way)
+        return sg_fail(err, SG_E_MEMORY, "out of memory while compiling");
+    memset(placed, 0, (size_t)n * sizeof *placed);
+    for (int32_t i = n - 1; i >= 0; i--) {
+        way[i] += length_of(&o->frame->step[i]);
+        follow_makers(o, way, i);
+    }
+    for (int32_t at = 0; at < n; at++) {
+        int32_t best = -1;
+        for (int32_t i = 0; i < n; i++)
+            if (is_ready(o, i, placed) && (best < 0 || way[i] > way[best]))
+                best = i;
+        placed[best] = true;
+        o->order[at] = best;
+    }
+    sg_free(way);
+    return permute(o, err);
+}
+
 static sg_status choose(ordering *o, sg_error *err)
 {
     find_values(o);
+    if (sg_concurrency_fits(o->plan, o->frame))
+        return place_longest_first(o, err);
     for (int32_t i = 0; i < o->frame->n_steps; i++)
         o->order[i] = i;
     size_t given = peak_of(o, o->order);

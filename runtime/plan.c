@@ -361,7 +361,7 @@ static sg_status compile(sg_plan *plan, sg_graph *graph, sg_error *err)
     SG_TRY(make_results(plan, err));
     SG_TRY(make_top(plan, err));
     SG_TRY(bind_entries(plan, err));
-    plan->concurrent = sg_concurrency_fits(plan);
+    plan->concurrent = sg_concurrency_fits(plan, plan->top);
     SG_TRY(layout_top(plan, err));
     SG_TRY(sg_place_buffers(plan, err));
     SG_TRY(allocate_memory(plan, err));

@@ -236,7 +236,7 @@ sg_status sg_frame_layout(sg_plan *plan, sg_frame *frame, const sg_slot *slot, i
 sg_status sg_place_buffers(sg_plan *plan, sg_error *err);
 
 /* concurrency.c: is this a plan whose steps are to share memory only where they depend on each other? Ask before the layout. */
-bool sg_concurrency_fits(const sg_plan *plan);
+bool sg_concurrency_fits(const sg_plan *plan, const sg_frame *frame);
 /* For the buffers of a plan that is laid out; released also after a failure. */
 typedef struct sg_concurrency sg_concurrency;
 sg_status sg_concurrency_make(sg_concurrency **out, const sg_plan *plan, sg_error *err);

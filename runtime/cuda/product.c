@@ -54,15 +54,22 @@ typedef struct product {
  *     672x200 nt, K = 159                6.2                 7.1               6.4                WIDE
  *     400x400, 3993x400 tn, K = 32       3.0, 10.4           3.2, 9.9          3.5, 8.3           WIDE
  *     32x1, 672x1 nn, K = 200            2.1, 2.4            3.2, 3.9 */
-enum { NARROW, SQUARE, WIDE, TALL, TENSOR_NARROW, TENSOR_SHORT, TENSOR, TENSOR_GROUP, WARP_NARROW };
-enum { TF32_NARROW = WARP_NARROW + 1, TF32_SHORT, TF32_TALL };
+enum { NARROW, SQUARE, WIDE, TALL, TENSOR_NARROW, TENSOR_SHORT, TENSOR, TENSOR_GROUP, WARP_NARROW, TENSOR_PAIR };
+enum { TF32_NARROW = TENSOR_PAIR + 1, TF32_SHORT, TF32_TALL };
 static const tile tiles[] = {
-    [NARROW] = {FMA, 16, 32, 64, 4, 4, 1, 1, 8, 3, 0},        [SQUARE] = {FMA, 32, 32, 64, 4, 4, 1, 2, 4, 3, 0},
-    [WIDE] = {FMA, 32, 64, 32, 4, 4, 2, 2, 2, 3, 0},          [TALL] = {FMA, 64, 32, 32, 4, 4, 1, 4, 2, 3, 0},
-    [TENSOR_NARROW] = {MMA, 32, 32, 64, 0, 0, 1, 1, 4, 2, 4}, [TENSOR_SHORT] = {MMA, 64, 32, 32, 0, 0, 1, 4, 1, 2, 4},
-    [TENSOR] = {MMA, 64, 64, 32, 0, 0, 2, 2, 2, 2, 2},        [TENSOR_GROUP] = {WGMMA, 64, 64, 32, 0, 0, 4, 1, 1, 2, 3},
-    [TF32_NARROW] = {TF32, 32, 32, 64, 0, 0, 1, 1, 4, 3, 0},  [TF32_SHORT] = {TF32, 64, 32, 32, 0, 0, 1, 4, 1, 2, 0},
-    [TF32_TALL] = {TF32, 64, 64, 32, 0, 0, 2, 2, 2, 3, 0},    [WARP_NARROW] = {WARP, 32, 32, 64, 0, 0, 1, 1, 4, 1, 4},
+    [NARROW] = {FMA, 16, 32, 64, 4, 4, 1, 1, 8, 3, 0},
+    [SQUARE] = {FMA, 32, 32, 64, 4, 4, 1, 2, 4, 3, 0},
+    [WIDE] = {FMA, 32, 64, 32, 4, 4, 2, 2, 2, 3, 0},
+    [TALL] = {FMA, 64, 32, 32, 4, 4, 1, 4, 2, 3, 0},
+    [TENSOR_NARROW] = {MMA, 32, 32, 64, 0, 0, 1, 1, 4, 2, 4},
+    [TENSOR_SHORT] = {MMA, 64, 32, 32, 0, 0, 1, 4, 1, 2, 4},
+    [TENSOR] = {MMA, 64, 64, 32, 0, 0, 2, 2, 2, 2, 2},
+    [TENSOR_GROUP] = {WGMMA, 64, 64, 32, 0, 0, 4, 1, 1, 2, 3},
+    [TF32_NARROW] = {TF32, 32, 32, 64, 0, 0, 1, 1, 4, 3, 0},
+    [TF32_SHORT] = {TF32, 64, 32, 32, 0, 0, 1, 4, 1, 2, 0},
+    [TF32_TALL] = {TF32, 64, 64, 32, 0, 0, 2, 2, 2, 3, 0},
+    [WARP_NARROW] = {WARP, 32, 32, 64, 0, 0, 1, 1, 4, 1, 4},
+    [TENSOR_PAIR] = {WGMMA, 128, 64, 32, 0, 0, 4, 2, 1, 2, 1},
 };
 
 enum { FEW_ROWS = 48, SHORT_SUM = 64, LONG_SUM = 3072, HOPPER = 90 };
@@ -70,6 +77,8 @@ enum { FEW_ROWS = 48, SHORT_SUM = 64, LONG_SUM = 3072, HOPPER = 90 };
 static const double most_narrow = 1 << 27, most_alone = 1 << 22, most_with_steps = 1 << 25;
 static const double least_tensor = 1 << 23, least_tensor_alone = 1 << 24, most_tensor = 1 << 30;
 static const double least_small = 1 << 20;
+/* Elements of an operand that is not read again for each row of small tiles. */
+static const double least_pair = 3 << 18;
 
 static int64_t count_of(const sg_matmul_problem *p, int32_t which)
 {
@@ -121,7 +130,10 @@ static int32_t tile_of(const sg_matmul_problem *p, const sg_device *device, int6
     if (is_tensor(p) && device->tf32)
         return p->k <= SHORT_SUM ? TF32_SHORT : TF32_TALL;
     if (is_tensor(p))
-        return p->k <= SHORT_SUM ? TENSOR_SHORT : device->capability == HOPPER ? TENSOR_GROUP : TENSOR;
+        return p->k <= SHORT_SUM                                                            ? TENSOR_SHORT
+               : device->capability != HOPPER                                               ? TENSOR
+               : p->m >= tiles[TENSOR_PAIR].bm && (double)p->k * (double)p->n >= least_pair ? TENSOR_PAIR
+                                                                                            : TENSOR_GROUP;
     if (is_small_tensor(p) && !device->tf32 && device->capability >= HOPPER)
         return p->m <= FEW_ROWS ? TENSOR_NARROW : TENSOR_SHORT;
     int32_t which = p->m <= FEW_ROWS ? NARROW : SQUARE;
@@ -144,7 +156,7 @@ static const tile *choose(const sg_matmul_problem *p, const sg_device *device, i
     static const int32_t least[] = {
         [NARROW] = 32,        [SQUARE] = 96,       [WIDE] = 96,      [TALL] = 96,
         [TENSOR_NARROW] = 32, [TENSOR_SHORT] = 64, [TENSOR] = 64,    [TENSOR_GROUP] = 96,
-        [TF32_NARROW] = 64,   [TF32_SHORT] = 64,   [TF32_TALL] = 96,
+        [TF32_NARROW] = 64,   [TF32_SHORT] = 64,   [TF32_TALL] = 96, [TENSOR_PAIR] = 96,
     };
     int64_t blocks = (int64_t)device->processors * 8 / 5;
     int32_t which = tile_of(p, device, blocks);
@@ -152,6 +164,8 @@ static const tile *choose(const sg_matmul_problem *p, const sg_device *device, i
         blocks = (int64_t)device->processors * 2;
     if (which == TENSOR_GROUP || which == TF32_TALL)
         blocks = (int64_t)device->processors * 3;
+    if (which == TENSOR_PAIR)
+        blocks = device->processors;
     int32_t most =
         which == TENSOR_NARROW && device->capability == HOPPER && p->k >= LONG_SUM ? CLUSTER_HOPPER : CLUSTER_MOST;
     *split = 1;

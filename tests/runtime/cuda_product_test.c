@@ -53,6 +53,8 @@ static const problem problems[] = {
     {1, 32, 3993, 70, false, false, "t"},
     {1, 40, 1003, 450, false, false, "a"},
     {1, 3001, 177, 33, false, true, "nta"},
+    /* TENSOR_PAIR, on other devices TENSOR */
+    {1, 135, 2000, 401, false, true, "nta"},
     /* TENSOR_GROUP, on other devices TENSOR */
     {1, 672, 200, 159, false, false, "n"},
     {1, 200, 159, 672, false, true, "a"},
