@@ -2,7 +2,10 @@
  *
  * Nodes are visited in their order; a node joins the chains of its operands where it can. One rule keeps the graph free of
  * cycles: whoever reads a value of a chain from outside stands after the chain's last member. A chain can then run at the
- * place of its last member, and no path leaves it and comes back. */
+ * place of its last member, and no path leaves it and comes back.
+ *
+ * A chain may end in sums. Steps of the sums' own shape that read nothing of the chain but these can follow in it: whoever completes
+ * a sum does them. */
 #include "runtime/fuse_internal.h"
 
 #include "ops/ops.h"

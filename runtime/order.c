@@ -2,13 +2,13 @@
  * product is made of a finished gradient and of its derivative, and in that order every value of the gradient waits for
  * a reader far behind. Here a second order is found in which values are made late, and taken if it needs less memory.
  *
- * Where steps run at the same time (concurrency.c), the order is that in which the device meets those that are ready, and each is
- * some time in its hands. There the step comes first that the longest way to the end begins with. A way is as long as the bytes that
- * its steps read and write, and for each step as many as the device moves in the time of a launch.
+ * It is made from the end: of the steps whose readers are all placed, the one is placed next (before them) that brings the fewest
+ * bytes to life, so that makers stand close before the first of their readers. Results and new values of entries need no memory of
+ * the plan's own: steps that make nothing else are put in afterwards, right behind what they read.
  *
- * The order for less memory is made from the end: of the steps whose readers are all placed, the one is placed next (before them) that brings
- * the fewest bytes to life, so that makers stand close before the first of their readers. Results and new values of entries need no memory of the plan's own: steps that
- * make nothing else are put in afterwards, right behind what they read. */
+ * Where steps run at the same time (concurrency.c), the order is that in which the device takes up those that are ready, one after
+ * the other. There, of the steps whose makers are all placed, the one comes next with which the longest way to the end begins. A way
+ * is as long as the bytes that its steps read and write, and for each step as many as the device moves in the time of a launch. */
 #include <string.h>
 
 #include "runtime/elements_internal.h"
