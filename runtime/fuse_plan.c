@@ -301,12 +301,19 @@ static bool is_read_by(const sg_fuse_plan *p, int32_t value, int32_t a, int32_t 
     return true;
 }
 
+/* The node that makes what a value shows, seen through views. */
+static const sg_node *shown_by(const sg_fuse_plan *p, int32_t value)
+{
+    const sg_node *node = sg_node_of(sg_value_at(p->graph, value));
+    while (sg_is_view(node) || p->role[node->index] == SG_FUSE_VIEW)
+        node = sg_node_of(sg_value_at(p->graph, node->in[0]));
+    return node;
+}
+
 /* The node after which a value is there; -1 for what is there from the beginning. */
 static int32_t made_by(const sg_fuse_plan *p, int32_t value)
 {
-    const sg_node *node = sg_node_of(sg_value_at(p->graph, value));
-    while (sg_is_view(node))
-        node = sg_node_of(sg_value_at(p->graph, node->in[0]));
+    const sg_node *node = shown_by(p, value);
     int32_t g = p->group[node->index];
     if (node->op->flags & SG_OP_LEAF || p->role[node->index] == SG_FUSE_NUMBER)
         return -1;
@@ -324,7 +331,8 @@ static bool reads_sums_alone(const sg_fuse_plan *p, int32_t a, int32_t b)
             int32_t from = sg_node_of(sg_value_at(p->graph, node->in[k]))->index, g = p->group[from];
             if (!sg_fuse_reads(node, k) || g == b)
                 continue;
-            if (g == a ? !is_after(p, from) : made_by(p, node->in[k]) > p->groups[a].last)
+            if (g == a ? !is_after(p, from)
+                       : p->group[shown_by(p, node->in[k])->index] == a || made_by(p, node->in[k]) > p->groups[a].last)
                 return false;
         }
     }
