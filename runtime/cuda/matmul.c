@@ -5,7 +5,8 @@
  *
  * Sums are of float32, of products of float32 or bfloat16. A row added to each row of the product, a tensor added to the whole
  * of it, or a result of float32 where the operands are bfloat16, come from a fused node of the product and such steps
- * (product_follow.c). It is all added before anything is rounded.
+ * (product_follow.c). It is all added before anything is rounded, so the result does not take over the tensor's memory: where both
+ * are one, cuBLASLt's kernels round the product and let the memory add it, and bits would depend on who else reads the tensor.
  *
  * The algorithm is the heuristic's first choice at compile time. Measuring several would choose by chance between equally
  * good ones, and then the same program would give other bits tomorrow. */
@@ -285,7 +286,7 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     p->width = sg_dtype_size(spec->in_dtype[p->a]);
     p->result_width = sg_dtype_size(spec->out_dtype[0]);
     p->result_bytes = (size_t)(m.batch * m.m * m.n) * p->result_width;
-    *out = (sg_kernel){.name = name_of(p), .state = p, .release = release, .launch = launch_empty, .alias = &p->whole};
+    *out = (sg_kernel){.name = name_of(p), .state = p, .release = release, .launch = launch_empty};
     if (p->result_bytes == 0 || m.k == 0)
         return SG_OK;
     sg_status status = build(p, device, m, err);
