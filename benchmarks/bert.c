@@ -38,7 +38,8 @@ sg_bench_bert_options sg_bench_bert_defaults(void)
                                              .hidden = 768,
                                              .heads = 12,
                                              .intermediate = 3072,
-                                             .layers = 12}};
+                                             .layers = 12,
+                                             .leading = 1}};
 }
 
 /* ------------------------------------------------------------------------------------------------- graphs */

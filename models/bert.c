@@ -42,6 +42,11 @@ static sg_value drop(sg_scope scope, sg_value x, double rate, bool train)
     return train ? sg_dropout(scope, x, rate) : x;
 }
 
+static sg_value leading(sg_value x, const sg_bert_sizes *n)
+{
+    return n->leading > 0 ? sg_slice(x, 1, 0, n->leading) : x;
+}
+
 /* [B, T, H] as [B, T, heads, H / heads], and back. */
 static sg_value split(sg_value x, int64_t heads) { return sg_reshape(x, SG_SHAPE(0, 0, heads, -1)); }
 static sg_value join(sg_value x) { return sg_reshape(x, SG_SHAPE(0, 0, -1)); }
@@ -52,7 +57,7 @@ sg_value sg_bert_attention(sg_scope scope, sg_value x, sg_value mask, const sg_b
     sg_attention_options options = {.heads_inner = true, .dropout = train ? n->attention_dropout : 0, .scope = scope};
     if (mask.graph)
         options.mask = sg_expand_dims(sg_expand_dims(mask, 1), 1); /* [B, 1, 1, T] */
-    sg_value q = split(dense(sg_scope_sub(scope, "query"), x, H, H), n->heads);
+    sg_value q = split(dense(sg_scope_sub(scope, "query"), leading(x, n), H, H), n->heads);
     sg_value k = split(dense(sg_scope_sub(scope, "key"), x, H, H), n->heads);
     sg_value v = split(dense(sg_scope_sub(scope, "value"), x, H, H), n->heads);
     return join(sg_attention(q, k, v, &options));
@@ -65,7 +70,7 @@ static sg_value layer(sg_scope scope, sg_value x, sg_value mask, const sg_bert_s
     sg_scope attended = sg_scope_sub(attention, "output");
     sg_value a = sg_bert_attention(sg_scope_sub(attention, "self"), x, mask, n, train);
     a = drop(attended, dense(sg_scope_sub(attended, "dense"), a, H, H), n->dropout, train);
-    x = norm(attended, sg_add(a, x), n);
+    x = norm(attended, sg_add(a, leading(x, n)), n);
     sg_value f = sg_gelu(dense(at(scope, "intermediate", "dense"), x, H, F));
     f = drop(output, dense(sg_scope_sub(output, "dense"), f, F, H), n->dropout, train);
     return norm(output, sg_add(f, x), n);
@@ -77,12 +82,14 @@ sg_value sg_bert_layers(sg_scope scope, sg_value x, sg_value mask, const sg_bert
         return sg_graph_fail(scope.graph, SG_E_ARGUMENT, x, "BERT: hidden size %lld is no multiple of %lld heads",
                              (long long)n->hidden, (long long)n->heads);
     sg_scope layers = at(scope, "encoder", "layer");
+    sg_bert_sizes whole = *n;
+    whole.leading = 0; /* keys and values of a layer are of all pieces */
     for (int32_t i = 0; i < n->layers; i++) {
         char number[16];
         snprintf(number, sizeof number, "%d", (int)i);
-        x = layer(sg_scope_sub(layers, number), x, mask, n, train);
+        x = layer(sg_scope_sub(layers, number), x, mask, i + 1 < n->layers ? &whole : n, train);
     }
-    return x;
+    return n->layers > 0 ? x : leading(x, n);
 }
 
 /* 0, 1, .. T - 1 as [1, T], for ids [B, T]: counted, so that no size is kept. A batch of size 0 has no first row to count

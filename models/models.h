@@ -382,19 +382,21 @@ typedef struct sg_bert_sizes {
     int64_t vocabulary, positions, types; /* rows of the three embeddings */
     int64_t hidden, heads, intermediate;  /* hidden is a multiple of heads */
     int32_t layers;
+    int64_t leading;                   /* pieces of each row whose states are wanted, the first ones; 0: all */
     double eps;                        /* of layer normalisation; 0: 1e-12 */
     double dropout, attention_dropout; /* of sums and of probabilities, where `train` */
 } sg_bert_sizes;
 
 /* Encoder of word pieces: ids, types I32 [B, T] (at most `positions` columns) and mask BOOL [B, T], true for what is no padding;
  * types and mask may be absent (a zeroed value). Entries embeddings/word_embeddings/weight, .. and
- * encoder/layer/0/attention/self/query/weight, ..: the names of the published checkpoints. -> [B, T, hidden] */
+ * encoder/layer/0/attention/self/query/weight, ..: the names of the published checkpoints. -> [B, T, hidden], or
+ * [B, leading, hidden]: where a classifier reads the first piece alone, the last layer attends to all pieces but computes that one. */
 sg_value sg_bert_encoder(sg_scope scope, sg_value ids, sg_value types, sg_value mask, const sg_bert_sizes *sizes,
                          bool train);
 /* tanh(W h_0 + b) of the first piece: entries pooler/dense/weight, bias. hidden [B, T, H] -> [B, H] */
 sg_value sg_bert_pooler(sg_scope scope, sg_value hidden, const sg_bert_sizes *sizes);
-/* Its parts. Embeddings -> [B, T, hidden]; the layers alone, on x [B, T, hidden]; self-attention of x without output
- * projection, entries query/weight, query/bias, key/.., value/.. */
+/* Its parts. Embeddings -> [B, T, hidden]; the layers alone, on x [B, T, hidden]; self-attention of x, or of its leading pieces,
+ * without output projection, entries query/weight, query/bias, key/.., value/.. */
 sg_value sg_bert_embeddings(sg_scope scope, sg_value ids, sg_value types, const sg_bert_sizes *sizes, bool train);
 sg_value sg_bert_layers(sg_scope scope, sg_value x, sg_value mask, const sg_bert_sizes *sizes, bool train);
 sg_value sg_bert_attention(sg_scope scope, sg_value x, sg_value mask, const sg_bert_sizes *sizes, bool train);

@@ -188,6 +188,76 @@ static void reference_equals_decomposed(void **state)
     }
 }
 
+/* The first pieces alone: their states and all gradients are those of the whole encoder. */
+static int64_t leading_in(const char *backend, const char *precision, int64_t leading, double *out)
+{
+    sg_error err = {0};
+    sg_session *session;
+    sg_plan *plan;
+    sg_value p[MOST], g[MOST];
+    sg_graph *graph = sg_graph_new();
+    sg_store *store = sg_store_new(strcmp(backend, "reference") == 0 ? SG_F64 : SG_F32);
+    sg_scope scope = sg_scope_root(graph, store);
+    sg_value ids = sg_input(graph, "ids", SG_I32, SG_SHAPE(BATCH, ROWS));
+    sg_value mask = sg_input(graph, "mask", SG_BOOL, SG_SHAPE(BATCH, ROWS)), types = {0};
+    sg_bert_sizes n = sizes;
+    n.leading = leading;
+    sg_value first = sg_slice(sg_bert_encoder(scope, ids, types, mask, &n, false), 1, 0, 2);
+    int32_t count = sg_params(scope, p, MOST);
+    sg_grad(sg_mean_all(sg_square(sg_tanh(first))), p, count, g);
+    sg_result(graph, "first", first);
+    for (int32_t i = 0; i < count; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "g%d", (int)i);
+        sg_result(graph, name, g[i]);
+    }
+    sg_store_initialise(store, 5);
+    sg_session_options options = {.size = sizeof options, .backend = backend, .precision = precision, .threads = 1};
+    if (sg_session_new(&session, store, &options, &err) != SG_OK || sg_plan_new(&plan, session, graph, &err) != SG_OK)
+        fail_msg("%s", err.text);
+    double word[BATCH * ROWS], there[BATCH * ROWS];
+    for (int32_t i = 0; i < BATCH * ROWS; i++) {
+        word[i] = i * 7 % WORDS;
+        there[i] = i % ROWS < ROWS - 2 * (i / ROWS);
+    }
+    assert_int_equal(sg_plan_feed(plan, "ids", word, BATCH * ROWS, &err), SG_OK);
+    assert_int_equal(sg_plan_feed(plan, "mask", there, BATCH * ROWS, &err), SG_OK);
+    assert_int_equal(sg_plan_run(plan, &err), SG_OK);
+    int64_t at = 0;
+    for (int32_t i = -1; i < count; i++) {
+        char name[16];
+        snprintf(name, sizeof name, i < 0 ? "first" : "g%d", (int)i);
+        int64_t elements = sg_shape_count(sg_plan_result_shape(plan, name));
+        assert_true(at + elements <= ELEMENTS);
+        assert_int_equal(sg_plan_fetch(plan, name, out + at, elements, &err), SG_OK);
+        at += elements;
+    }
+    sg_plan_free(plan);
+    sg_session_free(session);
+    sg_graph_free(graph);
+    sg_store_free(store);
+    return at;
+}
+
+static void leading_pieces_are_those_of_the_whole(void **state)
+{
+    (void)state;
+    static double whole[ELEMENTS], leading[ELEMENTS];
+    int64_t n = leading_in("reference", NULL, 0, whole);
+    for (int64_t pieces = 2; pieces <= ROWS; pieces += ROWS - 2) {
+        assert_int_equal(leading_in("reference", NULL, pieces, leading), n);
+        assert_tensor_close(leading, whole, n, 0, 1e-12 * largest(whole, n), "reference");
+        leading_in("cpu", NULL, pieces, leading);
+        assert_tensor_close(leading, whole, n, 0, 1e-5 * largest(whole, n), "cpu");
+    }
+    if (!gpu_is_there())
+        return;
+    leading_in("cuda", NULL, 2, leading);
+    assert_tensor_close(leading, whole, n, 0, 1e-5 * largest(whole, n), "cuda");
+    leading_in("cuda", "bf16", 2, leading);
+    assert_tensor_close(leading, whole, n, 0, 2e-2 * largest(whole, n), "cuda, bf16");
+}
+
 static void entries_have_the_published_names(void **state)
 {
     (void)state;
@@ -239,11 +309,9 @@ int main(void)
 {
     setenv("SEALGRAPH_MODULE_PATH", SG_BINARY_DIR, 0);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fused_equals_decomposed),
-        cmocka_unit_test(fused_equals_decomposed_on_a_gpu),
-        cmocka_unit_test(reference_equals_decomposed),
-        cmocka_unit_test(entries_have_the_published_names),
-        cmocka_unit_test(resizes),
+        cmocka_unit_test(fused_equals_decomposed),          cmocka_unit_test(fused_equals_decomposed_on_a_gpu),
+        cmocka_unit_test(reference_equals_decomposed),      cmocka_unit_test(leading_pieces_are_those_of_the_whole),
+        cmocka_unit_test(entries_have_the_published_names), cmocka_unit_test(resizes),
         cmocka_unit_test(refuses_heads_that_do_not_divide),
     };
     return cmocka_run_group_tests_name("models/bert", tests, NULL, NULL);
