@@ -583,6 +583,8 @@ sg_status sg_graph_inline(sg_graph *from, sg_graph *to, int32_t *map, sg_error *
 /* Inside a rewrite function: set the image of another value of `from`. A pass that makes one node of several returns true for
  * the earlier ones with outputs SG_NONE, and sets them here when it builds that node; nothing in between may use them. */
 void sg_rewrite_image(sg_graph *from, int32_t value, sg_value image);
+/* Likewise: the image of a leaf of `from` that may come later, for a node built before its operand's place. */
+sg_value sg_rewrite_leaf(sg_graph *from, sg_graph *to, const sg_node *leaf);
 
 /* The expressions y as functions of x at other arguments: out[k] = y[k] with x[i] replaced by by[i] (same shape and dtype),
  * built in `graph`, which may be a loop body inside the graph of the y. Nodes that do not depend on the x are shared, also

@@ -77,14 +77,14 @@ static sg_graph *rewrite_body(rewriting *outer, sg_graph *body)
     return good ? copy : NULL;
 }
 
-static sg_value copy_leaf(rewriting *r, const sg_node *node)
+static sg_value copy_leaf(sg_graph *from, sg_graph *to, const sg_node *node)
 {
-    const sgi_value *v = r->from->values[node->out];
+    const sgi_value *v = from->values[node->out];
     if (node->op == &sg_op_param)
-        return sgi_entry_current(r->to, sg_store_find(sg_graph_store(r->from), node->attr[0].s));
+        return sgi_entry_current(to, sg_store_find(sg_graph_store(from), node->attr[0].s));
     if (node->op == &sg_op_input)
-        return sg_input(r->to, node->attr[0].s, v->dtype, v->shape);
-    return sgi_leaf(r->to, node->op, node->attr, v->dtype, &v->shape);
+        return sg_input(to, node->attr[0].s, v->dtype, v->shape);
+    return sgi_leaf(to, node->op, node->attr, v->dtype, &v->shape);
 }
 
 /* A node with a body takes what its body takes: rewriting may have given the copy more inputs. */
@@ -103,7 +103,7 @@ static sg_value build_with_body(rewriting *r, const sg_node *node, const sg_attr
 static sg_value copy_node(rewriting *r, const sg_node *node, const sg_value *in)
 {
     if (node->op->flags & SG_OP_LEAF)
-        return copy_leaf(r, node);
+        return copy_leaf(r->from, r->to, node);
     sg_attr few[16], *attr = node->op->n_attrs <= 16 ? few : sg_calloc(node->op->n_attrs, sizeof *attr);
     if (!attr)
         return SG_NONE;
@@ -157,6 +157,19 @@ void sg_rewrite_image(sg_graph *from, int32_t value, sg_value image)
 {
     if (from->images && !sg_is_none(image))
         from->images[value] = image.id;
+}
+
+sg_value sg_rewrite_leaf(sg_graph *from, sg_graph *to, const sg_node *leaf)
+{
+    if (!from->images)
+        return SG_NONE;
+    if (from->images[leaf->out] < 0) {
+        sg_value image = copy_leaf(from, to, leaf);
+        if (!sg_is_none(image) && sg_node_is_named(leaf))
+            sg_named(image, leaf->name);
+        sg_rewrite_image(from, leaf->out, image);
+    }
+    return sg_value_at(to, from->images[leaf->out]);
 }
 
 static sg_status carry_results(rewriting *r)

@@ -22,6 +22,7 @@ static const sg_cuda_kernel *const tables[] = {
     sg_cuda_conv_kernels,
     sg_cuda_pool_kernels,
     sg_cuda_adam_kernels,
+    sg_cuda_cast_group_kernels,
 };
 /* clang-format on */
 

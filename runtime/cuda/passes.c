@@ -1,6 +1,7 @@
 /* passes.c - the rewrites between lowering and scheduling. */
 #include "ops/ops.h"
 #include "runtime/cuda/adam_group_internal.h"
+#include "runtime/cuda/cast_group_internal.h"
 #include "runtime/cuda/chain_internal.h"
 #include "runtime/cuda/column_sums_internal.h"
 #include "runtime/cuda/csr_internal.h"
@@ -17,6 +18,8 @@ enum { TRANS_A, TRANS_B };
  * of a product has too few loads on their way for the six streams of a larger update. */
 #define LEAST_JOINED ((int64_t)1 << 17)
 enum { ADAM_G = 1 };
+/* Elements that one node casts. */
+#define CAST_AT_ONCE ((int64_t)1 << 24)
 enum { SHORT_SUM = 4096, LONGEST_SUM = 1 << 15, MANY_ROWS = 256, LONGEST_COLUMN = 64 };
 
 /* Products with one column, H v: each element of a row of H is multiplied once and added up, which a chain does in less time
@@ -142,11 +145,16 @@ static sg_status small_updates(sg_graph *from, sg_graph *to, sg_error *err)
     return sg_group_adam(from, to, LARGE_UPDATE, err);
 }
 
+static sg_status leaf_casts(sg_graph *from, sg_graph *to, sg_error *err)
+{
+    return sg_cuda_group_casts(from, to, CAST_AT_ONCE, err);
+}
+
 sg_status sg_cuda_fuse(sg_graph *from, sg_graph *to, sg_error *err)
 {
     static const sg_fuse_pass passes[] = {
         sg_fuse_simplify, sg_cuda_join_cotangents,  sg_cuda_order_sums,   sums,           joined_updates,
         chains,           sg_cuda_join_column_sums, sg_cuda_clip_updates, sparse_updates, sg_cuda_spread_updates,
-        small_updates};
+        small_updates,    leaf_casts};
     return sg_fuse_passes(passes, sizeof passes / sizeof passes[0], from, to, err);
 }
