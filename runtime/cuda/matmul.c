@@ -17,7 +17,7 @@
 
 extern const sg_op sg_op_matmul, sg_op_add;
 
-enum { WORKSPACE_MOST = 32 << 20 };
+enum { WORKSPACE_MOST = 32 << 20, TILE = 128 };
 
 typedef struct product {
     cublasLtHandle_t blas;
@@ -148,12 +148,11 @@ static uint32_t alignment_of(const product *p)
 }
 
 /* Split sums are allowed only where the parts are added up in a fixed order. */
-static sg_status prefer(cublasLtMatmulPreference_t preference, uint32_t alignment, sg_error *err)
+static sg_status prefer(cublasLtMatmulPreference_t preference, uint32_t alignment, uint64_t most, sg_error *err)
 {
     static const cublasLtMatmulPreferenceAttributes_t aligned[] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
-    uint64_t most = WORKSPACE_MOST;
     uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     for (size_t i = 0; i < sizeof aligned / sizeof *aligned; i++)
         SG_TRY(check(cublasLtMatmulPreferenceSetAttribute(preference, aligned[i], &alignment, sizeof alignment),
@@ -166,13 +165,21 @@ static sg_status prefer(cublasLtMatmulPreference_t preference, uint32_t alignmen
         "workspace", err);
 }
 
-static sg_status choose(product *p, const sg_matmul_problem *m, sg_error *err)
+/* Products of bfloat16 that fill the device by their tiles are to have none: kernels that take their tiles from a counter wait for a
+ * node that clears it, and split sums are for others. */
+static uint64_t workspace_for(const product *p, const sg_device *device, const sg_matmul_problem *m)
+{
+    int64_t tiles = m->batch * ((m->m + TILE - 1) / TILE) * ((m->n + TILE - 1) / TILE);
+    return p->type == CUDA_R_16BF && 2 * tiles >= device->processors ? 0 : WORKSPACE_MOST;
+}
+
+static sg_status choose(product *p, const sg_device *device, const sg_matmul_problem *m, sg_error *err)
 {
     cublasLtMatmulPreference_t preference;
     cublasLtMatmulHeuristicResult_t found;
     int n = 0;
     SG_TRY(check(cublasLtMatmulPreferenceCreate(&preference), "preference", err));
-    sg_status status = prefer(preference, alignment_of(p), err);
+    sg_status status = prefer(preference, alignment_of(p), workspace_for(p, device, m), err);
     if (status == SG_OK)
         status = check(cublasLtMatmulAlgoGetHeuristic(p->blas, p->what, p->first, p->second, p->result, p->result,
                                                       preference, 1, &found, &n),
@@ -227,7 +234,7 @@ static sg_status build(product *p, const sg_device *device, sg_matmul_problem m,
     if (!list_calls(p, &m, inner))
         return sg_fail(err, SG_E_MEMORY, "out of memory for a matrix product");
     SG_TRY(describe(p, device, &m, (int32_t)inner, err));
-    return choose(p, &m, err);
+    return choose(p, device, &m, err);
 }
 
 /* Which operand of a fused node is this value of its body? -1: none. */
