@@ -4,6 +4,7 @@
  * shared memory by themselves: rows are 128 bytes long and permuted as the hardware wants it (sg_part_at). Scores are in
  * registers as there, and from registers they are the left operand of the next product. */
 #include "runtime/cuda/attention_reverse.cuh"
+#include "runtime/cuda/replica.cuh"
 
 enum { TILE = 64, TILE_BYTES = TILE * TILE * 2, EIGHT_ROWS = 8 * TILE * 2 };
 
@@ -188,7 +189,7 @@ __device__ static inline void start_sums(sg_sums<S> &sums, const sg_scores<S> &s
 
 /* ---------------------------------------------------------------------------------------------- dq, sweeping the keys */
 
-template <class S, bool SECOND, bool DROP>
+template <class S, bool SECOND, bool DROP, bool WHOLE>
 __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
     attention_hopper_queries(const sg_cuda_attention a, const sg_cuda_attention_operands x)
 {
@@ -199,6 +200,9 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
     sg_sums<S> dq;
     sg_clear(dq);
     sg_row_parts rows[1][2];
+    fetch_own<S, SECOND>(own, p.first);
+    sg_wait();
+    sg_let_next_begin();
     sg_each_row<S>(p.first, (int)sg_padded_queries(a), [&](int t, int half, int row) {
         rows[t][half].shift = sg_plane(a, x, SG_ATTENTION_SHIFT, p.head)[row];
         rows[t][half].over = sg_plane(a, x, SG_ATTENTION_OVER, p.head)[row];
@@ -208,7 +212,6 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
             rows[t][half].td = sg_plane(a, x, SG_ATTENTION_TD, p.head)[row];
         }
     });
-    fetch_own<S, SECOND>(own, p.first);
     sg_sweep(
         0, sg_key_tiles<S>(a, p.first), [&](int tile, int stage) { fetch_swept<S, SECOND>(swept, tile * TILE, stage); },
         copies_visible,
@@ -217,7 +220,7 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
             sg_kept<S> kept;
             held h, th;
             const auto parts = [&](int, int, int e) -> const sg_row_parts & { return rows[0][e / 2]; };
-            const sg_reverse<S, DROP, decltype(parts)> reverse = {parts, kept, a.dropout, a.kept};
+            const sg_reverse<S, DROP, decltype(parts), WHOLE> reverse = {parts, kept, a.dropout, a.kept};
             start_scores<S, SECOND>(t, stage);
             if (DROP && a.dropout)
                 kept = sg_draw_kept<S, false>(a, x, p, tile * TILE);
@@ -237,9 +240,12 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
 
 /* --------------------------------------------------------------------------------------- dk and dv, sweeping the queries
  *
- * Scores are transposed: their rows are keys. */
+ * Scores are transposed: their rows are keys.
+ *
+ * This launch reads nothing that the one for dq writes, and begins when the last blocks of that have begun, which have waited for the
+ * rows' numbers. Who waits for it waits for both: it ends after the other has. */
 
-template <class S, bool SECOND, bool DROP>
+template <class S, bool SECOND, bool DROP, bool WHOLE>
 __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
     attention_hopper_keys(const sg_cuda_attention a, const sg_cuda_attention_operands x)
 {
@@ -251,6 +257,8 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
     sg_clear(dk);
     sg_clear(dv);
     fetch_own<S, SECOND>(own, p.first);
+    if (!x.dq)
+        sg_wait();
     sg_sweep(
         sg_first_query_tile<S>(a, p.first), (a.queries + TILE - 1) / TILE,
         [&](int tile, int stage) {
@@ -276,7 +284,7 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
             four_scores<S> t;
             sg_kept<S> kept;
             held h, th;
-            const sg_reverse<S, DROP, decltype(parts)> reverse = {parts, kept, a.dropout, a.kept};
+            const sg_reverse<S, DROP, decltype(parts), WHOLE> reverse = {parts, kept, a.dropout, a.kept};
             start_scores<S, SECOND>(t, stage);
             if (DROP && a.dropout)
                 kept = sg_draw_kept<S, true>(a, x, p, tile * TILE);
@@ -305,6 +313,7 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
         leave_part((float *)sg_shared_memory, dk, a.scale, sg_part_of<S>(a, x, 1, p, a.keys), a.depth);
     if (x.sum[2])
         leave_part((float *)sg_shared_memory + S::WARPS * TILE, dv, 1.f, sg_part_of<S>(a, x, 2, p, a.keys), a.width);
+    sg_wait();
 }
 
 /* ---------------------------------------------------------------------------------------------------------- launches */
@@ -314,40 +323,49 @@ extern "C" bool sg_cuda_attention_hopper(const sg_cuda_attention *a)
     return a->capability == 90 && a->bf16 && a->depth <= TILE && a->width <= TILE;
 }
 
-template <class S, bool SECOND, bool DROP>
-static void sweep_keys(const sg_cuda_attention *a, const sg_cuda_attention_operands *x, cudaStream_t stream)
-{
-    SG_LAUNCH_SHARED((attention_hopper_queries<S, SECOND, DROP>), sg_attention_blocks<S>(*a, a->queries), S::THREADS,
-                     (tiles<S, SECOND>::BYTES), stream, *a, *x);
-}
-
-template <class S, bool SECOND, bool DROP>
-static void sweep_queries(const sg_cuda_attention *a, const sg_cuda_attention_operands *x, cudaStream_t stream)
-{
-    SG_LAUNCH_SHARED((attention_hopper_keys<S, SECOND, DROP>), sg_attention_blocks<S>(*a, a->keys), S::THREADS,
-                     (tiles<S, SECOND>::BYTES_WITH_ROWS), stream, *a, *x);
-}
+template <class S, bool SECOND, bool DROP, bool WHOLE> struct sweeps {
+    static void over_keys(const sg_cuda_attention *a, const sg_cuda_attention_operands *x, cudaStream_t stream)
+    {
+        sg_cuda_overlap(stream);
+        SG_LAUNCH_SHARED((attention_hopper_queries<S, SECOND, DROP, WHOLE>), sg_attention_blocks<S>(*a, a->queries),
+                         S::THREADS, (tiles<S, SECOND>::BYTES), stream, *a, *x);
+    }
+    static void over_queries(const sg_cuda_attention *a, const sg_cuda_attention_operands *x, cudaStream_t stream)
+    {
+        sg_cuda_overlap(stream);
+        SG_LAUNCH_SHARED((attention_hopper_keys<S, SECOND, DROP, WHOLE>), sg_attention_blocks<S>(*a, a->keys), S::THREADS,
+                         (tiles<S, SECOND>::BYTES_WITH_ROWS), stream, *a, *x);
+    }
+};
 
 extern "C" void sg_cuda_attention_hopper_queries(const sg_cuda_attention *a, const sg_cuda_attention_operands *x,
                                                  bool second, cudaStream_t stream)
 {
+    const bool whole = sg_rows_are_whole(a, x);
     if (second)
-        a->dropout ? sweep_keys<second_tiling, true, true>(a, x, stream)
-                   : sweep_keys<second_tiling, true, false>(a, x, stream);
+        (a->dropout ? sweeps<second_tiling, true, true, false>::over_keys
+                    : sweeps<second_tiling, true, false, false>::over_keys)(a, x, stream);
+    else if (a->dropout)
+        (whole ? sweeps<query_tiling<true>, false, true, true>::over_keys
+               : sweeps<query_tiling<true>, false, true, false>::over_keys)(a, x, stream);
     else
-        a->dropout ? sweep_keys<query_tiling<true>, false, true>(a, x, stream)
-                   : sweep_keys<query_tiling<false>, false, false>(a, x, stream);
+        (whole ? sweeps<query_tiling<false>, false, false, true>::over_keys
+               : sweeps<query_tiling<false>, false, false, false>::over_keys)(a, x, stream);
 }
 
 extern "C" void sg_cuda_attention_hopper_keys(const sg_cuda_attention *a, const sg_cuda_attention_operands *x,
                                               bool second, cudaStream_t stream)
 {
+    const bool whole = sg_rows_are_whole(a, x);
     if (second)
-        a->dropout ? sweep_queries<second_tiling, true, true>(a, x, stream)
-                   : sweep_queries<second_tiling, true, false>(a, x, stream);
+        (a->dropout ? sweeps<second_tiling, true, true, false>::over_queries
+                    : sweeps<second_tiling, true, false, false>::over_queries)(a, x, stream);
+    else if (a->dropout)
+        (whole ? sweeps<key_tiling<true>, false, true, true>::over_queries
+               : sweeps<key_tiling<true>, false, true, false>::over_queries)(a, x, stream);
     else
-        a->dropout ? sweep_queries<key_tiling<true>, false, true>(a, x, stream)
-                   : sweep_queries<key_tiling<false>, false, false>(a, x, stream);
+        (whole ? sweeps<key_tiling<false>, false, false, true>::over_queries
+               : sweeps<key_tiling<false>, false, false, false>::over_queries)(a, x, stream);
 }
 
 extern "C" int64_t sg_cuda_attention_hopper_parts(const sg_cuda_attention *a, int which)

@@ -1,5 +1,6 @@
 /* attention_reverse.cu - the reverse derivative of attention. */
 #include "runtime/cuda/attention_launch.cuh"
+#include "runtime/cuda/replica.cuh"
 
 template <class S, bool DROP>
 static void statistics(const sg_cuda_attention *a, const sg_cuda_attention_operands *x, cudaStream_t stream)
@@ -38,13 +39,14 @@ __device__ static inline float dot_pair(uint32_t a, uint32_t b)
                 __uint_as_float(a & 0xffff0000u) * __uint_as_float(b & 0xffff0000u));
 }
 
-/* Where the logsumexp can be trusted to give the probabilities and o is at hand, they take no sweep: eight lanes a query of bf16. */
+/* Numbers of queries where these are whole: eight lanes a query of bf16. */
 __global__ void attention_rows(const sg_cuda_attention a, const sg_cuda_attention_operands x)
 {
     const int64_t padded = sg_padded_queries(a), row = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / 8;
     const int head = (int)(row / padded), query = (int)(row % padded), b = head / a.heads, h = head % a.heads;
     const int64_t at = b * a.out.batch + h * a.out.head + query * a.out.row, number = (int64_t)head * a.queries + query;
     float d = 0, lse = -INFINITY;
+    sg_wait();
     if (query < a.queries) {
         lse = x.lse[number];
         const sg_bf16_bits *g = (const sg_bf16_bits *)x.g + at, *o = (const sg_bf16_bits *)x.o + at;
@@ -67,15 +69,14 @@ __global__ void attention_rows(const sg_cuda_attention a, const sg_cuda_attentio
     sg_plane(a, x, SG_ATTENTION_D, head)[query] = query < a.queries && x.g_lse ? d - x.g_lse[number] : d;
 }
 
-/* A large bias can make logsumexp so large that its rounding is felt in the probabilities, and in f32 any rounding is: there, m
- * and the sum are found again. */
 static void row_numbers(const sg_cuda_attention *a, const sg_cuda_attention_operands *x, cudaStream_t stream)
 {
-    if (!a->bf16 || x->bias || !x->o || !x->lse) {
+    if (!sg_rows_are_whole(a, x)) {
         SG_ATTENTION_CHOOSE(a, statistics, statistics_narrow, wide, a, x, stream);
         return;
     }
     const int64_t rows = (int64_t)a->batch * a->heads * sg_padded_queries(*a);
+    sg_cuda_overlap(stream);
     SG_LAUNCH_SHARED(attention_rows, (unsigned)(rows / 32), 256, 0, stream, *a, *x);
 }
 
@@ -123,6 +124,7 @@ __global__ void __launch_bounds__(ACROSS *DOWN)
     const int64_t parts = which == 0 ? of_queries : of_keys;
     if (!x.sum[which])
         return;
+    sg_wait();
     float sum = 0;
     if (column < columns)
 #pragma unroll 4
@@ -153,6 +155,7 @@ static void add_parts(const sg_cuda_attention *a, const sg_cuda_attention_operan
                       int64_t of_keys, cudaStream_t stream)
 {
     const dim3 blocks((unsigned)(sg_sum_columns(*a) + ACROSS - 1) / ACROSS, 3);
+    sg_cuda_overlap(stream);
     attention_add_parts<<<blocks, ACROSS * DOWN, 0, stream>>>(*a, *x, of_queries, of_keys);
 }
 

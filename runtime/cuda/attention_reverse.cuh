@@ -18,6 +18,13 @@ __device__ static inline float *sg_plane(const sg_cuda_attention &a, const sg_cu
     return x.rows + ((int64_t)plane * a.batch * a.heads + head) * padded;
 }
 
+/* Can the logsumexp be trusted to give the probabilities, and is o at hand? Then no sweep is needed for the numbers of queries. A large
+ * bias can make it so large that its rounding is felt in the probabilities, and in f32 any rounding is. */
+static inline bool sg_rows_are_whole(const sg_cuda_attention *a, const sg_cuda_attention_operands *x)
+{
+    return a->bf16 && !x->bias && x->o && x->lse;
+}
+
 /* ----------------------------------------------------------------------------------------------------- sums over rows
  *
  * Whoever makes rows of dq (which = 0), dk (1) or dv (2) leaves a sum of them for its head, one part of several. */
@@ -198,8 +205,8 @@ template <class S, class F> __device__ static inline void sg_each_place(const F 
 }
 
 /* What happens to a tile of scores between its products, one element at a time. Each step depends on the products named only, so
- * that it and the next product can go on side by side. */
-template <class S, bool DROP, class Parts> struct sg_reverse {
+ * that it and the next product can go on side by side. Where rows are WHOLE, their shift is the logsumexp and `over` is 1. */
+template <class S, bool DROP, class Parts, bool WHOLE = false> struct sg_reverse {
     const Parts &parts;
     const sg_kept<S> &kept;
     bool drops;
@@ -214,7 +221,8 @@ template <class S, bool DROP, class Parts> struct sg_reverse {
     {
         sg_each_place<S>([&](int t, int n, int e) {
             const sg_row_parts r = parts(t, n, e);
-            s.at[t][n][e] = r.over * sg_exp2(fmaf(s.at[t][n][e], scale, -r.shift));
+            const float p = sg_exp2(fmaf(s.at[t][n][e], scale, -r.shift));
+            s.at[t][n][e] = WHOLE ? p : r.over * p;
         });
     }
     /* ts becomes tP */

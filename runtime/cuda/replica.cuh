@@ -25,6 +25,14 @@ __device__ static inline void sg_wait()
 #endif
 }
 
+/* From here on, in every block, the next launch may begin, if it is one that waits by itself. */
+__device__ static inline void sg_let_next_begin()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 template <typename T> __device__ T *sg_replica_of(T *p, size_t stride)
 {
     return p ? (T *)((char *)p + blockIdx.z * stride) : p;
