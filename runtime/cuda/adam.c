@@ -17,6 +17,7 @@ typedef struct steps {
     int32_t spread;
     int32_t members;
     int32_t factor; /* the operand by which gradients are multiplied; 0: none */
+    int64_t from;   /* the gradient's first element */
     int64_t *count;
     int32_t *alias;
 } steps;
@@ -55,6 +56,7 @@ static bool launch(const sg_launch *l, sg_error *err)
     const steps *s = l->state;
     sg_cuda_adam a = with_rate(s, l, LR, T);
     sg_cuda_adam_members all = {1, {member(l->in, l->out, s->count[0])}};
+    all.at[0].g += s->from;
     if (s->count[0] > 0)
         sg_cuda_adam_steps(&a, &all, sg_cuda_where_of(l));
     return sg_cuda_launched(err);
@@ -134,6 +136,7 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     if (!s)
         return SG_E_MEMORY;
     s->factor = spec->node->op == &sg_op_scaled_adam ? SG_SCALED_ADAM_FACTOR : 0;
+    s->from = spec->node->op == &sg_op_rows_adam ? spec->attr[SG_ROWS_ADAM_FROM].i : 0;
     out->launch = launch;
     return SG_OK;
 }
@@ -171,6 +174,7 @@ static bool supports(const sg_kernel_spec *spec) { return spec->in_dtype[P] == S
 
 const sg_cuda_kernel sg_cuda_adam_kernels[] = {{&sg_op_adam, supports, prepare},
                                                {&sg_op_scaled_adam, supports, prepare},
+                                               {&sg_op_rows_adam, supports, prepare},
                                                {&sg_op_adam_group, supports, prepare_group},
                                                {&sg_op_sparse_adam, supports, prepare_sparse},
                                                {&sg_op_spread_adam, supports, prepare_sparse},

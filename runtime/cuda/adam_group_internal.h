@@ -13,6 +13,10 @@ extern const sg_op sg_op_adam_group;
 /* Adam steps of f32 with equal attributes, learning rate and step as one node, where each has `most` elements or fewer and nothing
  * reads one member's results before the last member has its operands. */
 sg_status sg_group_adam(sg_graph *from, sg_graph *to, int64_t most, sg_error *err);
+/* adam whose gradient begins at an element (the attribute) of its operand; and steps whose gradient is a slice of rows (adam_rows.c). */
+enum { SG_ROWS_ADAM_FROM = SG_JOINED_ADAM_ATTRS, SG_ROWS_ADAM_ATTRS };
+extern const sg_op sg_op_rows_adam;
+sg_status sg_cuda_rows_updates(sg_graph *from, sg_graph *to, sg_error *err);
 /* adam with one more operand: a number by which the gradient is multiplied. */
 enum { SG_SCALED_ADAM_FACTOR = 6, SG_SCALED_ADAM_INPUTS };
 extern const sg_op sg_op_scaled_adam;

@@ -152,9 +152,18 @@ static sg_status leaf_casts(sg_graph *from, sg_graph *to, sg_error *err)
 
 sg_status sg_cuda_fuse(sg_graph *from, sg_graph *to, sg_error *err)
 {
-    static const sg_fuse_pass passes[] = {
-        sg_fuse_simplify, sg_cuda_join_cotangents,  sg_cuda_order_sums,   sums,           joined_updates,
-        chains,           sg_cuda_join_column_sums, sg_cuda_clip_updates, sparse_updates, sg_cuda_spread_updates,
-        small_updates,    leaf_casts};
+    static const sg_fuse_pass passes[] = {sg_fuse_simplify,
+                                          sg_cuda_join_cotangents,
+                                          sg_cuda_order_sums,
+                                          sums,
+                                          joined_updates,
+                                          chains,
+                                          sg_cuda_join_column_sums,
+                                          sg_cuda_clip_updates,
+                                          sparse_updates,
+                                          sg_cuda_spread_updates,
+                                          small_updates,
+                                          sg_cuda_rows_updates,
+                                          leaf_casts};
     return sg_fuse_passes(passes, sizeof passes / sizeof passes[0], from, to, err);
 }
