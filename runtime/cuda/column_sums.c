@@ -1,9 +1,9 @@
 /* column_sums.c - sums over the rows of what a kernel makes, by the kernel itself.
  *
- * A cotangent that leaves attention is the cotangent of x W + b, and summed over all rows it is the
+ * The cotangent that leaves a normalisation or attention is the cotangent of x W + b, and summed over all rows it is the
  * gradient of b. The kernel has each element in a register, so it need not be read again:
  *
- *     dq, .. = attention_vjp(..)     s = sum of dq over rows
+ *     gx, .. = layer_norm_vjp(..)     s = sum of gx over rows
  *
  * become one node. Its body says both, with s in f32: from bf16 only sums that are cast to f32 are taken, and they add up what
  * has not been rounded. */
@@ -12,12 +12,14 @@
 #include "ops/attention_internal.h"
 #include "ops/ops_internal.h"
 #include "runtime/cuda/column_sums_internal.h"
+#include "runtime/cuda/layer_norm_internal.h"
 #include "runtime/fuse_internal.h"
 #include "runtime/leaf_internal.h"
 
-extern const sg_op sg_op_sum, sg_op_sum_like, sg_op_cast, sg_op_attention_vjp, sg_op_attention_vjp_jvp;
+extern const sg_op sg_op_sum, sg_op_sum_like, sg_op_cast, sg_op_layer_norm_vjp, sg_op_attention_vjp,
+    sg_op_attention_vjp_jvp;
 
-enum { X, NONE = -1, MOST_OUTPUTS = 4 };
+enum { X, GAMMA, BETA, NONE = -1, MOST_OUTPUTS = 4 };
 
 /* A sum of `graph` that a kernel makes on the way, and what it has become. */
 typedef struct made {
@@ -208,18 +210,35 @@ static bool join(joining *j, const summed *s, sg_graph *to, sg_graph *from, cons
     return true;
 }
 
+static bool is_norm(const sg_op *op) { return op == &sg_op_layer_norm_vjp; }
 static bool is_attention(const sg_op *op) { return op == &sg_op_attention_vjp || op == &sg_op_attention_vjp_jvp; }
 
-/* Neighbours that are one row of output k, which is of all heads where these are inside; 0 where its sum is not to be had. */
+/* Of rows whose kernel has the same columns of all of them in a thread (layer_norm_reverse.cu): otherwise registers are too few for a
+ * third sum. */
+static int64_t columns_of_norm(sg_graph *graph, const sg_node *node, const sg_shape *out)
+{
+    const sg_shape *x = sg_shape_of(sg_value_at(graph, node->in[X]));
+    bool usual = sg_dtype_of(sg_value_at(graph, node->in[X])) == SG_BF16 && x->rank > 1 &&
+                 x->dim[x->rank - 1] == SG_CUDA_NORM_USUAL;
+    for (int32_t k = GAMMA; k <= BETA; k++)
+        usual &= sg_shape_count(sg_shape_of(sg_value_at(graph, node->in[k]))) == SG_CUDA_NORM_USUAL;
+    return usual && sg_shape_equal(out, x) ? SG_CUDA_NORM_USUAL : 0;
+}
+
+/* Neighbours that are one row of output k, 0 where its sum is not to be had. Attention's results with heads inside are rows of all
+ * heads. */
 static int64_t columns_of(sg_graph *graph, const sg_node *node, int32_t k)
 {
     const sg_shape *out = sg_shape_of(sg_value_at(graph, node->out + k));
+    if (is_norm(node->op))
+        return columns_of_norm(graph, node, out);
     return node->attr[SG_ATTENTION_HEADS_INNER].i && out->rank == 4 ? out->dim[2] * out->dim[3] : 0;
 }
 
 static bool is_summed(const sg_node *node)
 {
-    return is_attention(node->op) && node->n_out <= MOST_OUTPUTS && node->n_in <= SG_CUDA_SUMMED_INPUTS;
+    return (is_norm(node->op) || is_attention(node->op)) && node->n_out <= MOST_OUTPUTS &&
+           node->n_in <= SG_CUDA_SUMMED_INPUTS;
 }
 
 static bool find_sums(summed *s, const sg_cuda_readers *r, const sg_node *node)
@@ -263,7 +282,7 @@ sg_status sg_cuda_join_column_sums(sg_graph *from, sg_graph *to, sg_error *err)
 const sg_node *sg_cuda_summed_node(sg_graph *body)
 {
     for (int32_t i = 0; i < sg_node_count(body); i++)
-        if (is_attention(sg_node_at(body, i)->op))
+        if (is_norm(sg_node_at(body, i)->op) || is_attention(sg_node_at(body, i)->op))
             return sg_node_at(body, i);
     return NULL;
 }

@@ -4,13 +4,13 @@
 /* clang-format off */
 static const sg_cuda_kernel *const tables[] = {
     sg_cuda_attention_kernels,
+    sg_cuda_layer_norm_kernels,
     sg_cuda_product_kernels,
     sg_cuda_vector_kernels,
     sg_cuda_matmul_kernels,
     sg_cuda_chain_kernels,
     sg_cuda_sum_kernels,
     sg_cuda_reduce_kernels,
-    sg_cuda_layer_norm_kernels,
     sg_cuda_channel_norm_kernels,
     sg_cuda_cross_entropy_kernels,
     sg_cuda_move_kernels,

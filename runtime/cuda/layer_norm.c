@@ -1,6 +1,7 @@
 /* layer_norm.c - layer_norm, rms_norm and their derivatives: which operands a node has, and how its rows are cut. Those that ask for
  * derivatives of mean and 1 / sqrt(..), and rows too long for the registers of a block, are left to the decomposition. */
 #include "ops/derivative_internal.h"
+#include "runtime/cuda/column_sums_internal.h"
 #include "runtime/cuda/cuda_kernels.h"
 #include "runtime/cuda/layer_norm_internal.h"
 #include "runtime/norm_places_internal.h"
@@ -17,7 +18,8 @@ enum { Y };        /* output */
 typedef struct layer_norm {
     sg_cuda_norm s;
     sg_norm_places p;
-    int32_t alias[3];
+    int32_t gsum; /* output, or -1 */
+    int32_t alias[4];
 } layer_norm;
 
 /* ---------------------------------------------------------------------------------------------------------- launch */
@@ -46,6 +48,7 @@ static bool launch(const sg_launch *l, sg_error *err)
     s.out_rstd = output(l, p->out_spread);
     s.ggamma = output(l, p->ggamma);
     s.gbeta = output(l, p->gbeta);
+    s.gsum = output(l, norm->gsum);
     s.sums = l->workspace;
     sg_cuda_norm_run(&s, l->stream);
     return sg_cuda_launched(err);
@@ -98,15 +101,16 @@ static sg_cuda_norm_kind kind_of(const sg_op *op)
 
 static void cut_rows(sg_cuda_norm *s, bool sums)
 {
-    int64_t each = sg_cuda_norm_rows(s->team), least = sums ? LEAST_ROWS * each : each;
-    s->chunk = sums ? (s->rows + BLOCKS - 1) / BLOCKS : each;
+    bool usual = sg_cuda_norm_is_usual_reverse(s);
+    int64_t each = usual ? SG_CUDA_NORM_GROUPS * SG_CUDA_NORM_ROWS : sg_cuda_norm_rows(s->team);
+    int64_t least = sums && !usual ? LEAST_ROWS * each : each, blocks = usual ? BLOCKS / 2 : BLOCKS;
+    s->chunk = sums || usual ? (s->rows + blocks - 1) / blocks : each;
     s->chunk = (s->chunk < least ? least : s->chunk + each - 1) / each * each;
     s->chunks = (s->rows + s->chunk - 1) / s->chunk;
 }
 
-static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
+static sg_status prepare_node(const sg_kernel_spec *spec, bool gsum, sg_kernel *out, sg_error *err)
 {
-    (void)device;
     const sg_op *op = spec->node->op;
     layer_norm *norm = sg_calloc(1, sizeof *norm);
     if (!norm)
@@ -118,25 +122,58 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     norm->s.eps = (float)norm->p.eps;
     norm->s.gamma_number = is_number(spec, GAMMA);
     norm->s.beta_number = is_number(spec, norm->p.beta);
-    bool sums = norm->p.ggamma >= 0 || norm->p.gbeta >= 0;
+    norm->gsum = gsum ? spec->n_out : -1;
+    bool sums = norm->p.ggamma >= 0 || norm->p.gbeta >= 0 || gsum;
     cut_rows(&norm->s, sums);
-    for (int32_t k = 0; k < 3; k++)
+    for (int32_t k = 0; k < 4; k++)
         norm->alias[k] = -1;
     if (norm->s.kind == SG_CUDA_NORM)
         norm->alias[Y] = X; /* a row is read before it is written */
     if (norm->s.kind == SG_CUDA_NORM_VJP && norm->p.gx >= 0)
         norm->alias[norm->p.gx] = norm->p.g;
     *out = (sg_kernel){.name = op->name, .launch = launch, .state = norm, .release = sg_free, .alias = norm->alias};
-    out->workspace = sums ? (size_t)(2 * norm->s.chunks * norm->s.n) * sizeof(float) : 0;
+    out->workspace = sums ? (size_t)((gsum ? 3 : 2) * norm->s.chunks * norm->s.n) * sizeof(float) : 0;
     return SG_OK;
 }
 
-const sg_cuda_kernel sg_cuda_layer_norm_kernels[] = {{&sg_op_layer_norm, supports, prepare},
-                                                     {&sg_op_layer_norm_vjp, supports, prepare},
-                                                     {&sg_op_layer_norm_jvp, supports, prepare},
-                                                     {&sg_op_layer_norm_vjp_jvp, supports, prepare},
-                                                     {&sg_op_rms_norm, supports, prepare},
-                                                     {&sg_op_rms_norm_vjp, supports, prepare},
-                                                     {&sg_op_rms_norm_jvp, supports, prepare},
-                                                     {&sg_op_rms_norm_vjp_jvp, supports, prepare},
-                                                     {0}};
+static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
+{
+    (void)device;
+    return prepare_node(spec, false, out, err);
+}
+
+/* A reverse derivative with the sum of gx (column_sums.c): the node of the body has the same operands. */
+static bool inner_spec(const sg_kernel_spec *spec, sg_kernel_spec *inner)
+{
+    const sg_node *node = sg_cuda_summed_node(spec->attr[0].graph);
+    if (!node || node->op != &sg_op_layer_norm_vjp)
+        return false;
+    *inner = *spec;
+    inner->node = node;
+    inner->attr = node->attr;
+    inner->n_out = node->n_out;
+    return true;
+}
+
+static bool supports_summed(const sg_kernel_spec *spec)
+{
+    sg_kernel_spec inner;
+    return inner_spec(spec, &inner) && supports(&inner);
+}
+
+static sg_status prepare_summed(sg_device *device, const sg_kernel_spec *spec, sg_kernel *out, sg_error *err)
+{
+    (void)device;
+    sg_kernel_spec inner;
+    inner_spec(spec, &inner);
+    SG_TRY(prepare_node(&inner, true, out, err));
+    out->name = "layer_norm_vjp + sum";
+    return SG_OK;
+}
+
+const sg_cuda_kernel sg_cuda_layer_norm_kernels[] = {
+    {&sg_op_fused, supports_summed, prepare_summed}, {&sg_op_layer_norm, supports, prepare},
+    {&sg_op_layer_norm_vjp, supports, prepare},      {&sg_op_layer_norm_jvp, supports, prepare},
+    {&sg_op_layer_norm_vjp_jvp, supports, prepare},  {&sg_op_rms_norm, supports, prepare},
+    {&sg_op_rms_norm_vjp, supports, prepare},        {&sg_op_rms_norm_jvp, supports, prepare},
+    {&sg_op_rms_norm_vjp_jvp, supports, prepare},    {0}};

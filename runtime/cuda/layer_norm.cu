@@ -6,9 +6,10 @@
  * block adds up its rows in registers, joins its teams in order and leaves one row for each block; these are added in a second
  * launch. The cut into blocks depends on shapes alone. */
 #include "runtime/cuda/layer_norm_internal.h"
+#include "runtime/cuda/replica.cuh"
 #include "runtime/cuda/row.cuh"
 
-enum { TO_GAMMA, TO_BETA };
+enum { TO_GAMMA, TO_BETA, TO_X };
 /* Means over a row. */
 enum { H, HU, SUMS_OF_VJP, T_ = SUMS_OF_VJP, TU, HT, DH, DHU, SUMS_OF_SECOND };
 
@@ -19,7 +20,7 @@ template <class E, int VECTOR, int PIECES, int THREADS> struct cut {
     typedef E T;
     enum { VEC = VECTOR, HOLD = PIECES, TEAM = THREADS, FULL = THREADS > 0 };
 };
-enum { MOST = 32, MOST_SINGLE = 16, USUAL = 768 };
+enum { MOST = 32, MOST_SINGLE = 16, USUAL = SG_CUDA_NORM_USUAL };
 template <class T> using usual_rows = cut<T, sg_wide<T>::VEC, USUAL / SG_WARP / sg_wide<T>::VEC, SG_WARP>;
 template <class T> using whole_pieces = cut<T, sg_wide<T>::VEC, MOST / sg_wide<T>::VEC, 0>;
 template <class T> using single_elements = cut<T, 1, MOST_SINGLE, 0>;
@@ -334,6 +335,7 @@ __global__ void __launch_bounds__(SG_BLOCK, (blocks_of<C, KIND>::LEAST)) layer_n
     alignas(32) __shared__ float columns[REVERSE ? C::VEC * SG_BLOCK : C::VEC];
     sg_team team = sg_team_of(C::FULL ? C::TEAM : s.team);
     int teams = SG_BLOCK / team.size, own = threadIdx.x / team.size;
+    sg_wait();
     for (int64_t chunk = blockIdx.x; chunk < s.chunks; chunk += gridDim.x) {
         int64_t first = chunk * s.chunk, end = s.rows - first < s.chunk ? s.rows : first + s.chunk;
         float sums[2][C::HOLD][C::VEC] = {};
@@ -365,9 +367,10 @@ __global__ void __launch_bounds__(ACROSS *DOWN) add_sums(sg_cuda_norm s)
     __shared__ float room[DOWN][ACROSS + 1];
     int lane = threadIdx.x % ACROSS, down = threadIdx.x / ACROSS;
     int64_t tiles = (s.n + ACROSS - 1) / ACROSS;
-    for (int64_t tile = blockIdx.x; tile < 2 * tiles; tile += gridDim.x) {
-        int which = tile >= tiles ? TO_BETA : TO_GAMMA;
-        void *out = which == TO_GAMMA ? s.ggamma : s.gbeta;
+    sg_wait();
+    for (int64_t tile = blockIdx.x; tile < 3 * tiles; tile += gridDim.x) {
+        int which = (int)(tile / tiles);
+        void *out = which == TO_GAMMA ? s.ggamma : which == TO_BETA ? s.gbeta : s.gsum;
         if (!out)
             continue; /* the same for the whole block */
         int64_t column = (tile - which * tiles) * ACROSS + lane;
@@ -382,7 +385,7 @@ __global__ void __launch_bounds__(ACROSS *DOWN) add_sums(sg_cuda_norm s)
         if (down == 0 && column < s.n) {
             for (int k = 1; k < DOWN; k++)
                 sum += room[k][lane];
-            if (s.affine_bf16)
+            if (s.affine_bf16 && which != TO_X)
                 sg_round(sum, (sg_bf16 *)out + column);
             else
                 ((float *)out)[column] = sum;
@@ -418,12 +421,17 @@ template <class T> static void run_type(const sg_cuda_norm *s, cudaStream_t stre
 
 extern "C" void sg_cuda_norm_run(const sg_cuda_norm *s, cudaStream_t stream)
 {
-    if (s->chunks > 0 && s->bf16)
+    sg_cuda_overlap(stream);
+    if (s->chunks > 0 && sg_cuda_norm_is_usual_reverse(s))
+        sg_cuda_norm_reverse(s, stream);
+    else if (s->chunks > 0 && s->bf16)
         run_type<sg_bf16>(s, stream);
     else if (s->chunks > 0)
         run_type<float>(s, stream);
-    if ((s->ggamma || s->gbeta) && s->n > 0)
-        SG_CUDA_LAUNCH(add_sums, sg_blocks(2 * ((s->n + ACROSS - 1) / ACROSS), 1), ACROSS * DOWN, stream, *s);
+    if ((!s->ggamma && !s->gbeta && !s->gsum) || s->n == 0)
+        return;
+    sg_cuda_overlap(stream);
+    SG_CUDA_LAUNCH(add_sums, sg_blocks((s->gsum ? 3 : 2) * ((s->n + ACROSS - 1) / ACROSS), 1), ACROSS * DOWN, stream, *s);
 }
 
 /* Lanes for a row that fits into a warp's registers, else a whole block. */

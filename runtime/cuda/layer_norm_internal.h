@@ -14,6 +14,10 @@ typedef enum sg_cuda_norm_kind {
     SG_CUDA_NORM_VJP_JVP
 } sg_cuda_norm_kind;
 
+/* Elements of a row that has kernels of its own: BERT's. In the reverse derivative of such rows of bf16 (layer_norm_reverse.cu) a block
+ * takes rows of several groups of threads at a time. */
+enum { SG_CUDA_NORM_USUAL = 768, SG_CUDA_NORM_GROUPS = 4, SG_CUDA_NORM_ROWS = 4 };
+
 /* Rows [rows, n]. Of pointers that are NULL there is no operand: tangents are zero, results are not wanted. */
 typedef struct sg_cuda_norm {
     sg_cuda_norm_kind kind;
@@ -31,8 +35,14 @@ typedef struct sg_cuda_norm {
     void *out;                  /* y, its tangent, gx or its tangent */
     float *out_mean, *out_rstd; /* of the forward kinds */
     void *ggamma, *gbeta;
-    float *sums; /* [2, chunks, n] if one of these two is there */
+    float *gsum; /* [n]: gx summed over rows, where these are of bf16 and usual */
+    float *sums; /* [3, chunks, n] if one of these three is there */
 } sg_cuda_norm;
+
+static inline bool sg_cuda_norm_is_usual_reverse(const sg_cuda_norm *s)
+{
+    return s->kind == SG_CUDA_NORM_VJP && s->bf16 && s->n == SG_CUDA_NORM_USUAL && !s->gamma_number && !s->beta_number;
+}
 
 #ifdef __cplusplus
 extern "C" {
@@ -43,6 +53,7 @@ int32_t sg_cuda_norm_team(int64_t n, bool bf16);
 /* Rows that one block works at at a time. */
 int64_t sg_cuda_norm_rows(int32_t team);
 void sg_cuda_norm_run(const sg_cuda_norm *s, cudaStream_t stream);
+void sg_cuda_norm_reverse(const sg_cuda_norm *s, cudaStream_t stream);
 
 #ifdef __cplusplus
 }
