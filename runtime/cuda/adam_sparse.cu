@@ -7,16 +7,8 @@ struct sg_cuda_adam_turn {
     int32_t spread, turn, lines;
 };
 
-__device__ static inline void add_quad(float4 *sum, float value, float4 x)
-{
-    sum->x += value * x.x;
-    sum->y += value * x.y;
-    sum->z += value * x.z;
-    sum->w += value * x.w;
-}
-
-/* Lines of a block, at most; non-zeros that it keeps in shared memory; quads of a thread at a time. */
-enum { LINES = 16, TERMS = 256, QUADS = 2 };
+/* Lines of a block, at most, and non-zeros that it keeps in shared memory. */
+enum { LINES = 16, TERMS = 256 };
 
 /* Which lines a block works on: those with non-zeros, and of the others those whose turn it is. */
 struct sparse_lines {
@@ -35,7 +27,7 @@ __device__ static inline void find_lines(const sg_cuda_csr &c, sg_cuda_adam_turn
     bool inside = lane < turn.lines && line < c.lines;
     if (inside)
         sg_csr_range(c, pointers, line, true, &begin, &end);
-    bool mine = inside && (begin < end || line % turn.spread == turn.turn);
+    bool mine = inside && (begin < end || (uint32_t)line % (uint32_t)turn.spread == (uint32_t)turn.turn);
     unsigned all = __ballot_sync(0xffffffffu, mine);
     int32_t first = begin < end ? begin : INT32_MAX, last = end;
     for (int mask = SG_WARP / 2; mask > 0; mask /= 2) {
@@ -72,18 +64,14 @@ __device__ static inline void find_coefficients(const sg_cuda_adam &a, sg_cuda_a
 struct sparse_quad {
     int64_t at;
     int32_t line, column;
-    bool inside;
     float4 p, m, v, g;
 };
 
 __device__ static inline void load_quad(const sg_cuda_adam_member &x, const sparse_lines &s, int32_t across, int32_t item,
                                         sparse_quad *q)
 {
-    q->inside = item < s.count * across;
-    if (!q->inside)
-        return;
-    q->line = item / across;
-    q->column = item % across;
+    q->line = (int32_t)((uint32_t)item / (uint32_t)across);
+    q->column = item - q->line * across;
     q->at = (int64_t)s.line[q->line] * across + q->column;
     q->p = ((const float4 *)x.p)[q->at];
     q->m = ((const float4 *)x.m)[q->at];
@@ -94,23 +82,41 @@ template <bool KEPT>
 __device__ static inline void find_gradient(const sg_cuda_csr &c, const sparse_lines &s, int32_t across, const float *value,
                                             const int32_t *index, const int32_t *order, const float *dense, sparse_quad *q)
 {
-    q->g = {0, 0, 0, 0};
-    if (!q->inside)
-        return;
-    for (int32_t j = s.begin[q->line]; j < s.end[q->line]; j++) {
-        sg_csr_term t = KEPT ? s.term[j - s.first_term] : sg_csr_at(c, value, index, order, j, q->column == 0);
-        if (t.row >= 0)
-            add_quad(&q->g, t.value, ((const float4 *)dense)[(int64_t)t.row * across + q->column]);
-    }
+    const float4 *at = (const float4 *)dense + q->column;
+    auto load = [&](int32_t row) { return at[(int64_t)row * across]; };
+    int32_t begin = s.begin[q->line], end = s.end[q->line];
+    if (KEPT)
+        q->g = sg_csr_quad<2, 1>(begin - s.first_term, end - s.first_term, [&](int32_t j) { return s.term[j]; }, load);
+    else
+        q->g = sg_csr_quad<1, 1>(
+            begin, end, [&](int32_t j) { return sg_csr_at(c, value, index, order, j, q->column == 0); }, load);
+}
+
+/* The steps of an idle quad that leave p as it is: gradients are zero, and no rate is greater than the first. */
+__device__ static inline bool rest_quad(const adam_coefficients &k, const slow_coefficients &first, sg_cuda_adam_turn turn,
+                                        sparse_quad *q)
+{
+    float *p = &q->p.x, *m = &q->m.x, *v = &q->v.x, zero = k.factor * 0.0f;
+    bool all = k.l2 == 0 && k.beta1 <= 1 && k.beta2 <= 1 && zero == 0;
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        all &= leaves(k, p[i], first.rate * m[i], v[i]);
+    if (!all)
+        return false;
+    for (int32_t t = 0; t < turn.spread; t++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            m[i] = fmaf(k.beta1, m[i], 0.0f);
+            v[i] = k.beta2 * v[i];
+        }
+    return true;
 }
 
 __device__ static inline void finish_quad(adam_coefficients k, const sg_cuda_adam_member &x, const sparse_lines &s,
                                           sg_cuda_adam_turn turn, sparse_quad *q)
 {
-    if (!q->inside)
-        return;
-    bool idle = s.begin[q->line] == s.end[q->line];
-    for (int32_t i = idle ? 0 : turn.turn; i < (idle ? turn.spread : turn.turn + 1); i++) {
+    bool idle = s.begin[q->line] == s.end[q->line], rested = idle && turn.spread > 1 && rest_quad(k, s.slow[0], turn, q);
+    for (int32_t i = rested ? turn.spread : idle ? 0 : turn.turn; i < (idle ? turn.spread : turn.turn + 1); i++) {
         k.rate = s.slow[i].rate;
         k.scale = s.slow[i].scale;
         step_4(k, q->g, &q->p, &q->m, &q->v);
@@ -126,17 +132,11 @@ __device__ static inline void step_lines(const adam_coefficients &k, const sg_cu
                                          const int32_t *index, const int32_t *order, const float *dense)
 {
     int32_t across = (int32_t)(c.width / 4);
-    for (int32_t item = threadIdx.x; item < s.count * across; item += QUADS * SG_BLOCK) {
-        sparse_quad q[QUADS];
-#pragma unroll
-        for (int i = 0; i < QUADS; i++)
-            load_quad(x, s, across, item + i * SG_BLOCK, &q[i]);
-#pragma unroll
-        for (int i = 0; i < QUADS; i++)
-            find_gradient<KEPT>(c, s, across, value, index, order, dense, &q[i]);
-#pragma unroll
-        for (int i = 0; i < QUADS; i++)
-            finish_quad(k, x, s, turn, &q[i]);
+    for (int32_t item = threadIdx.x; item < s.count * across; item += SG_BLOCK) {
+        sparse_quad q;
+        load_quad(x, s, across, item, &q);
+        find_gradient<KEPT>(c, s, across, value, index, order, dense, &q);
+        finish_quad(k, x, s, turn, &q);
     }
 }
 

@@ -8,6 +8,8 @@
 
 struct adam_coefficients {
     float beta1, one_beta1, beta2, one_beta2, rate, scale, eps, decay, l2, factor;
+    float least; /* times p: an a below it leaves p as it is whatever v is; 0: none does */
+    bool usual;  /* eps and scale are within the limits of are_usual */
 };
 
 /* 1 - beta^t without cancellation at small t; beta = 0 gives exp(-inf) = 0, but at t = 0 the product has no value. The exponent is
@@ -32,6 +34,16 @@ __device__ static inline void begin(const sg_cuda_adam &a, slow_coefficients *sh
         shared->scale = 1 / sqrtf(correction(a.beta2, a.log_beta2, *a.t));
 }
 
+/* The limits hold for steps with a smaller scale, which those after this one have. */
+__device__ static inline void set_slow(const slow_coefficients &slow, adam_coefficients *c)
+{
+    c->rate = slow.rate;
+    c->scale = slow.scale;
+    bool usual = c->eps >= 0x1p-40f && c->eps <= 1 && c->scale >= 0;
+    c->usual = usual && c->scale <= 0x1p9f;
+    c->least = usual && c->decay == 0 ? c->eps * 0x1p-27f : 0;
+}
+
 /* All threads must call it. */
 __device__ static inline adam_coefficients finish(const sg_cuda_adam &a, const slow_coefficients *shared)
 {
@@ -45,22 +57,21 @@ __device__ static inline adam_coefficients finish(const sg_cuda_adam &a, const s
     c.l2 = a.decoupled ? 0 : (float)a.decay;
     c.factor = a.factor ? *a.factor : 1;
     __syncthreads();
-    c.rate = shared->rate;
-    c.scale = shared->scale;
+    set_slow(*shared, &c);
     return c;
 }
 
 /* ---- an element's step */
 
 /* Roots and quotients by Newton steps from the device's approximations are those of IEEE 754 within the limits below. The compiler's
- * own test these limits for each, and branch: four elements would wait for one another. */
+ * own test these limits for each, and branch: four elements would wait for one another. Zero divided by b keeps its sign. */
 __device__ static inline float usual_root(float x)
 {
 #ifdef __CUDA_ARCH__
     float inverse;
-    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(x));
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(fmaxf(x, 0x1p-100f)));
     float root = __fmul_rn(x, inverse), rest = __fmaf_rn(-root, root, x);
-    return x == 0 ? 0 : __fmaf_rn(rest, __fmul_rn(0.5f, inverse), root);
+    return __fmaf_rn(rest, __fmul_rn(0.5f, inverse), root);
 #else
     return sqrtf(x);
 #endif
@@ -73,53 +84,68 @@ __device__ static inline float usual_quotient(float a, float b)
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(b));
     inverse = __fmaf_rn(inverse, __fmaf_rn(-b, inverse, 1), inverse);
     float quotient = __fmul_rn(a, inverse);
-    return __fmaf_rn(inverse, __fmaf_rn(-b, quotient, a), quotient);
+    return __fmaf_rn(-inverse, __fmaf_rn(b, quotient, -a), quotient);
 #else
     return a / b;
 #endif
 }
 
-/* v is 0 or in [2^-100, 2^20]; so that the divisor is in [2^-40, 2^20]. Of a the same, up to 2^60; or p is so much greater than the
- * quotient that any small one leaves it as it is: rows that have had no gradient for long have an m of few bits. */
-__device__ static inline bool is_usual(const adam_coefficients &c, float p, float a, float v)
+__device__ static inline uint32_t bits_of(float x)
 {
-    uint32_t bits_v = __float_as_uint(v), bits_a = __float_as_uint(a), size_a = bits_a & 0x7fffffffu;
-    uint32_t far = c.decay == 0 ? 0x30800000u : 0x7f800000u; /* 2^-30, or never */
-    bool good_v = bits_v == 0 || bits_v - 0x0d800000u <= 0x49800000u - 0x0d800000u;
-    bool small = (__float_as_uint(p) & 0x7fffffffu) >= far;
-    return good_v && size_a <= 0x5d800000u && (size_a >= 0x0d800000u || bits_a == 0 || small);
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
 }
 
-/* And those of all elements: what else the divisor's limits depend on. */
-__device__ static inline bool are_usual(const adam_coefficients &c)
+/* v is 0 or at least 2^-100, a the same with either sign; all v together are at most 2^20, and all a 2^60. Then the divisor is in
+ * [2^-40, 2^20], given the limits of eps and scale. What is less than the least number wraps around if it is 0. */
+template <int N> __device__ static inline bool are_usual(const adam_coefficients &c, const float *a, const float *v)
 {
-    return c.eps >= 0x1p-40f && c.eps <= 1 && c.scale >= 0 && c.scale <= 0x1p9f;
+    const uint32_t least = 0x0d800000u; /* 2^-100 */
+    float sum_a = 0, sum_v = 0;
+    uint32_t low_a = UINT32_MAX, low_v = UINT32_MAX, signs = 0;
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        sum_a += fabsf(a[i]);
+        sum_v += v[i];
+        low_a = min(low_a, bits_of(a[i]) + bits_of(a[i]) - 1);
+        low_v = min(low_v, bits_of(v[i]) - 1);
+        signs |= bits_of(v[i]);
+    }
+    return c.usual && sum_a <= 0x1p60f && sum_v <= 0x1p20f && (int32_t)signs >= 0 && low_a >= 2 * least - 1 && low_v >= least - 1;
+}
+
+/* Is the quotient of a by any divisor so small that p stays as it is? Rows that have had no gradient for long have an m of few bits. */
+__device__ static inline bool leaves(const adam_coefficients &c, float p, float a, float v)
+{
+    float most = fabsf(p) * c.least;
+    return fabsf(a) < most && most <= 0x1p100f && bits_of(v) < 0x7f800000u;
 }
 
 template <int N> __device__ static inline void step(const adam_coefficients &c, const float *g, float *p, float *m, float *v)
 {
     float a[N];
-    bool usual = are_usual(c);
 #pragma unroll
     for (int i = 0; i < N; i++) {
-        float all = fmaf(c.l2, p[i], c.factor * g[i]);
+        float all = c.factor * g[i];
+        if (c.l2 != 0)
+            all = fmaf(c.l2, p[i], all);
         m[i] = fmaf(c.beta1, m[i], c.one_beta1 * all);
         v[i] = fmaf(c.beta2, v[i], c.one_beta2 * (all * all));
         a[i] = c.rate * m[i];
-        usual &= is_usual(c, p[i], a[i], v[i]);
     }
-    if (usual) {
+    if (are_usual<N>(c, a, v)) {
 #pragma unroll
         for (int i = 0; i < N; i++)
             a[i] = usual_quotient(a[i], fmaf(c.scale, usual_root(v[i]), c.eps));
     } else {
 #pragma unroll
         for (int i = 0; i < N; i++)
-            a[i] = a[i] / fmaf(c.scale, sqrtf(v[i]), c.eps);
+            a[i] = leaves(c, p[i], a[i], v[i]) ? 0 : a[i] / fmaf(c.scale, sqrtf(v[i]), c.eps);
     }
 #pragma unroll
     for (int i = 0; i < N; i++)
-        p[i] -= fmaf(c.decay, p[i], a[i]);
+        p[i] -= c.decay != 0 ? fmaf(c.decay, p[i], a[i]) : a[i];
 }
 
 __device__ static inline void step_4(const adam_coefficients &c, float4 g, float4 *p, float4 *m, float4 *v)

@@ -179,7 +179,7 @@ __device__ static inline float4 quad_of(const float *x, bool aligned)
 }
 
 /* A block a chunk: its threads take neighbouring quads in turn. Lines without non-zeros would add zeros. */
-__global__ void __launch_bounds__(SG_BLOCK, 8)
+__global__ void __launch_bounds__(SG_BLOCK, 4)
     squares(sg_cuda_csr c, int64_t chunk, bool aligned, const float *value, const int32_t *pointers, const int32_t *index,
             const int32_t *order, const float *dense, float *out, size_t stride)
 {
@@ -201,14 +201,15 @@ __global__ void __launch_bounds__(SG_BLOCK, 8)
     uint32_t width = (uint32_t)c.width, offset = (uint32_t)(first % c.width);
     for (uint32_t i = 4 * threadIdx.x; i < count; i += 4 * SG_BLOCK) {
         uint32_t line = (offset + i) / width, column = offset + i - line * width;
-        float4 g = {0, 0, 0, 0};
-        for (int32_t j = s.begin[line]; j < s.end[line]; j++) {
-            sg_csr_term t = kept ? s.term[j - s.first_term] : sg_csr_at(c, value, index, order, j, column == 0);
-            if (t.row < 0)
-                continue;
-            float4 d = quad_of(dense + t.row * c.width + column, aligned);
-            g = {fmaf(t.value, d.x, g.x), fmaf(t.value, d.y, g.y), fmaf(t.value, d.z, g.z), fmaf(t.value, d.w, g.w)};
-        }
+        if (s.begin[line] == s.end[line])
+            continue;
+        const float *at = dense + column;
+        auto load = [&](int32_t row) { return quad_of(at + (int64_t)row * width, aligned); };
+        float4 g;
+        if (kept)
+            g = sg_csr_quad<4, 1>(s.begin[line] - s.first_term, s.end[line] - s.first_term, [&](int32_t j) { return s.term[j]; }, load);
+        else
+            g = sg_csr_quad<1, 1>(s.begin[line], s.end[line], [&](int32_t j) { return sg_csr_at(c, value, index, order, j, column == 0); }, load);
         sum[0] = __fadd_rn(sum[0], __fmul_rn(g.x, g.x));
         sum[1] = __fadd_rn(sum[1], __fmul_rn(g.y, g.y));
         sum[2] = __fadd_rn(sum[2], __fmul_rn(g.z, g.z));

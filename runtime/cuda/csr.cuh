@@ -58,4 +58,45 @@ __device__ static inline sg_csr_term sg_csr_at(const sg_cuda_csr &c, const float
     return {fine ? value[from] : 0, fine ? row : -1};
 }
 
+__device__ static inline void sg_csr_add(float4 *sum, float value, float4 x)
+{
+    sum->x = fmaf(value, x.x, sum->x);
+    sum->y = fmaf(value, x.y, sum->y);
+    sum->z = fmaf(value, x.z, sum->z);
+    sum->w = fmaf(value, x.w, sum->w);
+}
+
+/* N terms of a line, of which `left` are there: their loads are on their way together. */
+template <int N, class T, class L>
+__device__ static inline void sg_csr_add_terms(float4 *sum, int32_t j, int32_t left, T term, L load)
+{
+    sg_csr_term t[N];
+    float4 x[N];
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        t[k].row = -1;
+        if (k < left)
+            t[k] = term(j + k);
+        if (t[k].row >= 0)
+            x[k] = load(t[k].row);
+    }
+#pragma unroll
+    for (int k = 0; k < N; k++)
+        if (t[k].row >= 0)
+            sg_csr_add(sum, t[k].value, x[k]);
+}
+
+/* The sum of the terms [j, end) of a line at four columns: term(j) is one, load(row) the dense operand there. Most lines have a few, some
+ * have very many. */
+template <int MANY, int FEW, class T, class L>
+__device__ static inline float4 sg_csr_quad(int32_t j, int32_t end, T term, L load)
+{
+    float4 sum = {0, 0, 0, 0};
+    for (; j + MANY <= end; j += MANY)
+        sg_csr_add_terms<MANY>(&sum, j, MANY, term, load);
+    for (; j < end; j += FEW)
+        sg_csr_add_terms<FEW>(&sum, j, end - j, term, load);
+    return sum;
+}
+
 #endif
