@@ -136,12 +136,12 @@ typedef struct shown {
     bool examples, ratios;
 } shown;
 
-/* A number, or nothing where it was not measured. */
-static void number_cell(sg_table *table, int digits, double value)
+/* A number, or nothing where it is not known. */
+static void number_cell(sg_table *table, bool known, int digits, double value, const char *unit)
 {
-    char text[40] = "";
-    if (value > 0)
-        snprintf(text, sizeof text, "%.*f", digits, value);
+    char text[48] = "";
+    if (known)
+        snprintf(text, sizeof text, "%.*f%s", digits, value, unit);
     sg_table_cell(table, "%s", text);
 }
 
@@ -165,11 +165,11 @@ static sg_table *row_table(const sg_bench *b, const shown *s)
         sg_table_cell(t, "%.1f", r->bytes / r->median_us / 1e3);
         sg_table_cell(t, "%.0f %%", 100 * r->peak_fraction);
         if (s->examples)
-            number_cell(t, 0, r->examples_per_s);
+            number_cell(t, r->examples_per_s > 0, 0, r->examples_per_s, "");
         if (s->ratios) {
-            number_cell(t, 2, r->time_ratio);
+            number_cell(t, r->time_ratio > 0, 2, r->time_ratio, "");
             sg_table_cell(t, "%.2f", r->temporary_bytes / 1e6);
-            number_cell(t, 2, r->bytes_ratio);
+            number_cell(t, r->bytes_ratio > 0, 2, r->bytes_ratio, "");
         }
     }
     return t;
@@ -220,14 +220,14 @@ static sg_table *operator_table_of(const sg_bench *b)
 static void target_cells(sg_table *table, const sg_bench *b, const char *name, const sg_bench_target *t)
 {
     const sg_bench_row *r = find_row(b, name, t), *at_host = host(b) ? find_row(b, name, host(b)) : NULL;
-    sg_table_cell(table, r ? "%.1f" : "", r ? r->median_us : 0);
+    number_cell(table, r, 1, r ? r->median_us : 0, "");
     if (t->missing[0])
         return;
-    sg_table_cell(table, r ? "%.0f %%" : "", r ? 100 * r->peak_fraction : 0);
+    number_cell(table, r, 0, r ? 100 * r->peak_fraction : 0, " %");
     if (t->upload > 0)
-        sg_table_cell(table, r ? "%.1f" : "", r ? r->transfer_us : 0);
+        number_cell(table, r, 1, r ? r->transfer_us : 0, "");
     if (host(b) && t != host(b))
-        sg_table_cell(table, r && at_host ? "%.1fx" : "", r && at_host ? at_host->median_us / r->median_us : 0);
+        number_cell(table, r && at_host, 1, r && at_host ? at_host->median_us / r->median_us : 0, "x");
 }
 
 static sg_table *operator_table(const sg_bench *b)
