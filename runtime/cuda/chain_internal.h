@@ -22,6 +22,7 @@ typedef struct sg_cuda_chain {
     /* Of a chain that begins with a matrix product: its operands, which are not among `input`; else -1. */
     int32_t factor[2];
     int32_t n_streams; /* and how many operands its steps read that are not one number */
+    bool odd_streams;  /* of which some have elements of other sizes than float */
     sg_sum_form sum;   /* of its sums; length 0: none */
     int32_t lanes; /* threads that take a row to be added up: a warp or a block; of columns, 1: a thread takes each */
 } sg_cuda_chain;

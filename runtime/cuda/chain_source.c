@@ -144,11 +144,13 @@ static void put_read(sg_cuda_text *t, const char *indent, const slot *s, int32_t
 static void put_product_read(writer *w, int32_t at, int32_t parameter, const sg_cuda_places *p, sg_cuda_access how)
 {
     const char *name = how == SG_CUDA_ACCESS_SAME ? "SAME" : how == SG_CUDA_ACCESS_ELEMENTS ? "ELEMENTS" : "NEIGHBOURS";
-    w->chain->n_streams++;
-    sg_cuda_put(&w->loads, "        const auto p%d = product_load<%s>(in%d, first, [](index i) -> index { return ",
-                (int)at, name, (int)parameter);
-    put_place(&w->loads, p, "i");
-    sg_cuda_put(&w->loads, "; });\n");
+    sg_cuda_put(&w->setup, "    const auto at%d = [](index i) -> index { return ", (int)at);
+    put_place(&w->setup, p, "i");
+    sg_cuda_put(&w->setup, "; };\n    product_hold<%s>(%d, in%d, at%d);\n", name, (int)w->chain->n_streams,
+                (int)parameter, (int)at);
+    sg_cuda_put(&w->loads, "        const auto p%d = product_load<%s>(%d, in%d, begin, first, at%d);\n", (int)at, name,
+                (int)w->chain->n_streams++, (int)parameter, (int)at);
+    w->chain->odd_streams |= sg_dtype_size(w->slot[at].dtype) != sizeof(float);
     sg_cuda_put(&w->reads, "            const %s v%d = sg_read(p%d.x[k]);\n", register_type(w->slot[at].dtype), (int)at,
                 (int)at);
 }

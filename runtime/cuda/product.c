@@ -16,7 +16,7 @@ extern const sg_op sg_op_matmul;
 
 enum { MOST_PARAMETERS = 512, CLUSTER_MOST = 8, CLUSTER_HOPPER = 16, GRID_MOST = 65535, REPLICAS_MOST = 1024 };
 
-/* How terms are added up: by ordinary multiplications (product_fma.cuh), or on the tensor cores (product_mma.cuh, of short sums
+/* How terms are added up: by ordinary multiplications (product_fma.cuh), or on the tensor cores (product_mma.cuh, of few rows
  * product_warp.cuh, and for Hopper product_wgmma.cuh; product_tf32.cuh where rounding is allowed). */
 typedef enum terms { FMA, MMA, WARP, WGMMA, TF32 } terms;
 static const char *const texts[] = {"product_fma.h", "product_mma.h", "product_warp.h", "product_wgmma.h",
@@ -46,7 +46,7 @@ typedef struct product {
 /* Times are of an H200, in microseconds, among 20 dependent launches of one recorded run; cuBLASLt, then the kernels here, by
  * FMA and on the tensor cores.
  *
- *     32x400 nn, K = 400, 1836, 5000     7.4, 8.5, 16.8      3.8, 5.8, 10.3    2.9, 5.3, 9.3      NARROW
+ *     32x400 nn, K = 400, 1836, 5000     7.4, 8.5, 16.8      3.8, 5.8, 10.3    2.8, 5.3, 9.3      NARROW
  *     32x983 nt, K = 400                 7.1                 5.0               4.1                NARROW
  *     32x3993 nt, K = 400                9.6                 8.0               6.9                SQUARE
  *     32x200 nt, K = 3993                12.7                8.3               10.4               NARROW
@@ -54,22 +54,22 @@ typedef struct product {
  *     672x200 nt, K = 159                6.2                 7.1               6.4                WIDE
  *     400x400, 3993x400 tn, K = 32       3.0, 10.4           3.2, 9.9          3.5, 8.3           WIDE
  *     32x1, 672x1 nn, K = 200            2.1, 2.4            3.2, 3.9 */
-enum { NARROW, SQUARE, WIDE, TALL, TENSOR_NARROW, TENSOR_SHORT, TENSOR, TENSOR_GROUP, WARP_NARROW, TENSOR_PAIR };
-enum { TF32_NARROW = TENSOR_PAIR + 1, TF32_SHORT, TF32_TALL };
+enum { NARROW, SQUARE, WIDE, TALL, TENSOR_NARROW, TENSOR_SHORT, TENSOR, TENSOR_GROUP, TENSOR_PAIR, TENSOR_LONG };
+enum { TF32_NARROW = TENSOR_LONG + 1, TF32_SHORT, TF32_TALL };
 static const tile tiles[] = {
     [NARROW] = {FMA, 16, 32, 64, 4, 4, 1, 1, 8, 3, 0},
     [SQUARE] = {FMA, 32, 32, 64, 4, 4, 1, 2, 4, 3, 0},
     [WIDE] = {FMA, 32, 64, 32, 4, 4, 2, 2, 2, 3, 0},
     [TALL] = {FMA, 64, 32, 32, 4, 4, 1, 4, 2, 3, 0},
-    [TENSOR_NARROW] = {MMA, 32, 32, 64, 0, 0, 1, 1, 4, 2, 4},
+    [TENSOR_NARROW] = {WARP, 32, 32, 64, 0, 0, 1, 1, 4, 1, 4},
     [TENSOR_SHORT] = {MMA, 64, 32, 32, 0, 0, 1, 4, 1, 2, 4},
     [TENSOR] = {MMA, 64, 64, 32, 0, 0, 2, 2, 2, 2, 2},
     [TENSOR_GROUP] = {WGMMA, 64, 64, 32, 0, 0, 4, 1, 1, 2, 3},
     [TF32_NARROW] = {TF32, 32, 32, 64, 0, 0, 1, 1, 4, 3, 0},
     [TF32_SHORT] = {TF32, 64, 32, 32, 0, 0, 1, 4, 1, 2, 0},
     [TF32_TALL] = {TF32, 64, 64, 32, 0, 0, 2, 2, 2, 3, 0},
-    [WARP_NARROW] = {WARP, 32, 32, 64, 0, 0, 1, 1, 4, 1, 4},
     [TENSOR_PAIR] = {WGMMA, 128, 64, 32, 0, 0, 4, 2, 1, 2, 1},
+    [TENSOR_LONG] = {WARP, 32, 32, 64, 0, 0, 1, 1, 4, 1, 3},
 };
 
 enum { FEW_ROWS = 48, SHORT_SUM = 64, LONG_SUM = 3072, HOPPER = 90 };
@@ -172,8 +172,8 @@ static const tile *choose(const sg_matmul_problem *p, const sg_device *device, i
     if (device->capability >= HOPPER)
         while (*split < most && 2 * *split * count_of(p, which) <= blocks && p->k / (2 * *split) >= least[which])
             *split *= 2;
-    bool short_sums = which == TENSOR_NARROW && chunk_of(p->k, *split) <= tiles[which].bk;
-    return &tiles[short_sums ? WARP_NARROW : which];
+    bool one_step = chunk_of(p->k, *split) <= tiles[which].bk;
+    return &tiles[which == TENSOR_NARROW && !one_step ? TENSOR_LONG : which];
 }
 
 /* ---- the problem */
@@ -211,18 +211,28 @@ static int put_start(char *to, size_t size, const char *name, const sg_matmul_pr
 
 static int32_t wide(int64_t row) { return row % 4 == 0 ? 4 : 1; }
 
-/* A sum of one stage needs memory for no other. */
+/* Stages are filled ahead of the sum; by cp.async, also after its end, one more. */
 static int32_t stages_of(const sg_matmul_problem *p, const tile *t, int32_t split)
 {
-    return is_split(t->terms) && chunk_of(p->k, split) <= t->bk ? 1 : t->stages;
+    int64_t steps = (chunk_of(p->k, split) + t->bk - 1) / t->bk, most = is_split(t->terms) ? steps : steps + 1;
+    return most < t->stages ? (int32_t)most : t->stages;
 }
 
-/* Elements that a thread finishes at a time: operands are to be on their way for several, but long code is slow to fetch. */
-static int32_t at_once(const sg_cuda_chain *chain)
+enum { MANY_STEPS = 8 };
+/* What many steps read is brought to shared memory, all at once: they are done for a few elements at a time, which would be too few
+ * reads on their way. */
+static bool holds(const tile *t, const sg_cuda_chain *chain)
 {
-    enum { MANY_STEPS = 8, MOST = 8 };
+    return (t->terms == FMA || t->terms == MMA) && chain->n_steps > MANY_STEPS && chain->n_streams > 0 &&
+           !chain->odd_streams;
+}
+
+/* Elements that a thread finishes at a time: of many, operands are on their way together, but long code is slow to fetch. */
+static int32_t at_once(const tile *t, const sg_cuda_chain *chain)
+{
+    enum { MOST = 8, HELD = 4 };
     if (chain->n_steps > MANY_STEPS)
-        return 1;
+        return holds(t, chain) ? HELD : 1;
     return chain->n_streams > 1 ? MOST / chain->n_streams : MOST;
 }
 
@@ -235,16 +245,16 @@ static char *text_of(const sg_matmul_problem *p, const tile *t, int32_t split, c
     char *text = sg_calloc(size, 1);
     if (!text)
         return NULL;
-    int n =
-        snprintf(text, size,
-                 "constexpr int M = %lld, N = %lld, K = %lld, VA = %d, VB = %d, BM = %d, BN = %d, BK = %d, TM = %d, "
-                 "TN = %d, WX = %d, WY = %d, KG = %d, STAGES = %d, SPLIT = %d, CHUNK = %lld, BATCH = %lld;\n"
-                 "constexpr int AT_ONCE = %d;\nconstexpr bool READS_EARLY = %d, TA = %d, TB = %d;\n#define "
-                 "PRODUCT_TERMS \"%s\"\n#define PRODUCT_BOUNDS %s\n",
-                 (long long)p->m, (long long)p->n, (long long)p->k, wide(p->a_transposed ? p->m : p->k),
-                 wide(p->b_transposed ? p->k : p->n), t->bm, t->bn, t->bk, t->tm, t->tn, t->wx, t->wy, t->kg,
-                 stages_of(p, t, split), split, (long long)chunk_of(p->k, split), (long long)p->batch,
-                 (int)at_once(chain), t->terms != WGMMA, p->a_transposed, p->b_transposed, texts[t->terms], bounds);
+    int n = snprintf(
+        text, size,
+        "constexpr int M = %lld, N = %lld, K = %lld, VA = %d, VB = %d, BM = %d, BN = %d, BK = %d, TM = %d, "
+        "TN = %d, WX = %d, WY = %d, KG = %d, STAGES = %d, SPLIT = %d, CHUNK = %lld, BATCH = %lld;\n"
+        "constexpr int AT_ONCE = %d;\nconstexpr bool READS_EARLY = %d, HOLDS = %d, TA = %d, TB = %d;\n#define "
+        "PRODUCT_TERMS \"%s\"\n#define PRODUCT_BOUNDS %s\n",
+        (long long)p->m, (long long)p->n, (long long)p->k, wide(p->a_transposed ? p->m : p->k),
+        wide(p->b_transposed ? p->k : p->n), t->bm, t->bn, t->bk, t->tm, t->tn, t->wx, t->wy, t->kg,
+        stages_of(p, t, split), split, (long long)chunk_of(p->k, split), (long long)p->batch, (int)at_once(t, chain),
+        t->terms != WGMMA, holds(t, chain), p->a_transposed, p->b_transposed, texts[t->terms], bounds);
     n += put_start(text + n, size - (size_t)n, "A_AT", p, p->a_step);
     n += put_start(text + n, size - (size_t)n, "B_AT", p, p->b_step);
     snprintf(text + n, size - (size_t)n, "%s", chain->source);
@@ -302,7 +312,7 @@ static size_t operand_floats(terms terms, int32_t rows, int32_t columns, bool al
 }
 
 enum { RESTS = 4 }; /* floats at the end of a stage in parts */
-static size_t shared_bytes(const sg_matmul_problem *p, const tile *t, int32_t split)
+static size_t shared_bytes(const sg_matmul_problem *p, const tile *t, int32_t split, const sg_cuda_chain *chain)
 {
     size_t a =
         p->a_transposed ? operand_floats(t->terms, t->bk, t->bm, false) : operand_floats(t->terms, t->bm, t->bk, true);
@@ -310,8 +320,9 @@ static size_t shared_bytes(const sg_matmul_problem *p, const tile *t, int32_t sp
         p->b_transposed ? operand_floats(t->terms, t->bn, t->bk, true) : operand_floats(t->terms, t->bk, t->bn, false);
     size_t stages = (a + b + (is_split(t->terms) ? RESTS : 0)) * (size_t)stages_of(p, t, split);
     size_t sums = (size_t)(t->bm * (t->terms == FMA ? t->bn : t->bn + 8) * t->kg);
-    size_t share = split > 1 ? (size_t)split * (size_t)((t->bm * t->bn + split - 1) / split) : 0;
-    return ((stages > sums ? stages : sums) + share) * sizeof(float);
+    size_t share = (size_t)((t->bm * t->bn + split - 1) / split);
+    size_t shares = (split > 1 ? (size_t)split : 0) + (holds(t, chain) ? (size_t)chain->n_streams : 0);
+    return ((stages > sums ? stages : sums) + shares * share) * sizeof(float);
 }
 
 static sg_status compile(product *p, sg_device *device, const sg_matmul_problem *m, const tile *t, sg_error *err)
@@ -342,7 +353,7 @@ static sg_status build(product *p, sg_device *device, const sg_kernel_spec *spec
     const tile *t = choose(&m, device, &p->split);
     SG_TRY(sg_cuda_chain_write(&p->chain, spec, INT64_MAX, err));
     p->n_out = spec->n_out;
-    p->shared = shared_bytes(&m, t, p->split);
+    p->shared = shared_bytes(&m, t, p->split, &p->chain);
     p->grid = (dim3){(unsigned)((m.n + t->bn - 1) / t->bn), (unsigned)((m.m + t->bm - 1) / t->bm),
                      (unsigned)(m.batch * p->split)};
     p->block = (dim3){(unsigned)(32 * t->wx * t->wy * t->kg), 1, 1};

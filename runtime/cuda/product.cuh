@@ -1,7 +1,7 @@
 // product.cuh - c = op(a) op(b) in float32, compiled with NVRTC together with the steps that follow it (chain_source.c).
 // product.c states the constants before this text: the sizes M, N, K of one matrix; TA, TB, whether a is stored [K, M] and b
 // [N, K]; VA, VB, the floats of one copy (4 where rows start on 16 bytes, else 1); A_AT and B_AT, where a matrix of the batch
-// starts; the tile; AT_ONCE, how many elements a thread finishes at a time at most, and READS_EARLY; and PRODUCT_TERMS, the text that
+// starts; the tile; AT_ONCE, how many elements a thread finishes at a time at most, READS_EARLY and HOLDS; and PRODUCT_TERMS, the text that
 // adds up terms: product_fma.cuh, product_mma.cuh, product_warp.cuh, product_wgmma.cuh or product_tf32.cuh.
 //
 // A cluster of SPLIT blocks computes a tile of BM x BN elements, each block a range of CHUNK of the sum. In a block, KG groups of
@@ -12,9 +12,22 @@
 constexpr int THREADS = 32 * WX * WY * KG, TILE = BM * BN, SHARE = (TILE + SPLIT - 1) / SPLIT;
 constexpr index NOWHERE = ~(index)0;
 
-extern __shared__ __align__(16) float product_memory[]; // stages, then partial sums of groups; from WORK on [SPLIT][SHARE]
+// Stages, then partial sums of groups; from WORK on [SPLIT][SHARE]; from HELD on what the steps read.
+extern __shared__ __align__(16) float product_memory[];
 
 __device__ __forceinline__ unsigned shared_address(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }
+
+// What is outside becomes zero.
+template <int V> __device__ __forceinline__ void copy_async(float *to, const float *from, bool inside)
+{
+    int bytes = inside ? 4 * V : 0;
+    if (V == 4)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes)
+                     : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes)
+                     : "memory");
+}
 
 __device__ __forceinline__ int product_rank() { return blockIdx.z % SPLIT; }
 __device__ __forceinline__ int product_batch() { return blockIdx.z / SPLIT % BATCH; }
@@ -73,6 +86,8 @@ __device__ __forceinline__ void product_compute(const float *a, const float *b)
     if constexpr (SPLIT > 1)
         exchange();
 #endif
+    if constexpr (HOLDS)
+        asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
 // The place in the result of the e-th of this block's elements, or NOWHERE.
@@ -90,7 +105,7 @@ constexpr int W = N % 4 == 0 && SHARE % 4 == 0 ? neighbours(1) : 1;
 constexpr int OWN = (SHARE / W + THREADS - 1) / THREADS;
 constexpr int most_each(int each) { return 2 * each <= OWN && 2 * each * W <= AT_ONCE ? most_each(2 * each) : each; }
 constexpr int EACH = most_each(1);
-constexpr bool EARLY = EACH == OWN && READS_EARLY;
+constexpr bool EARLY = EACH == OWN && READS_EARLY && !HOLDS;
 enum product_access { NEIGHBOURS, SAME, ELEMENTS };
 
 __device__ __forceinline__ int product_pack(int q) { return (q * THREADS + threadIdx.x) * W; }
@@ -105,11 +120,44 @@ struct product_places {
     }
 };
 
+// If HOLDS, what the steps read is brought to shared memory beside the factors, stream after stream, each element for the thread that will
+// finish it.
+constexpr int HELD = WORK + (SPLIT > 1 ? SPLIT * SHARE : 0);
+template <product_access HOW, class T, class PLACE> __device__ __forceinline__ void product_hold(int stream, const T *from, PLACE place)
+{
+    static_assert(!HOLDS || sizeof(T) == 4, "held by words");
+    if constexpr (HOLDS)
+#pragma unroll
+        for (int q = 0; q < OWN; q++) {
+            int e = product_pack(q);
+            index i = product_place(e);
+            float *to = product_memory + HELD + stream * SHARE + e;
+            if (i == NOWHERE)
+                continue;
+            if constexpr (HOW == NEIGHBOURS && W == 4)
+                copy_async<4>(to, (const float *)(from + place(i)), true);
+            else
+#pragma unroll
+                for (int k = 0; k < W; k++)
+                    copy_async<1>(to + k, (const float *)(from + place(i + k)), true);
+        }
+}
+
 // What the steps read: element `place` (i) for element i of the result.
 template <product_access HOW, class T, class PLACE>
-__device__ __forceinline__ sg_pack<T, EACH * W> product_load(const T *from, const product_places &places, PLACE place)
+__device__ __forceinline__ sg_pack<T, EACH * W> product_load(int stream, const T *from, int begin, const product_places &places, PLACE place)
 {
     sg_pack<T, EACH * W> all = {};
+    if constexpr (HOLDS) {
+#pragma unroll
+        for (int q = 0; q < EACH; q++) {
+            sg_pack<T, W> pack = sg_load<W>((const T *)(product_memory + HELD + stream * SHARE) + product_pack(begin + q));
+#pragma unroll
+            for (int k = 0; k < W; k++)
+                all.x[q * W + k] = pack.x[k];
+        }
+        return all;
+    }
 #pragma unroll
     for (int q = 0; q < EACH; q++) {
         index i = places.at[q];

@@ -4,18 +4,6 @@
 constexpr int SIZE_A = (TA ? BK : BM) * PITCH_A, SIZE_B = (TB ? BN : BK) * PITCH_B, STAGE = SIZE_A + SIZE_B;
 constexpr bool SPLITS_NUMBERS = false;
 
-// What is outside becomes zero.
-template <int V> __device__ __forceinline__ void copy_async(float *to, const float *from, bool inside)
-{
-    int bytes = inside ? 4 * V : 0;
-    if (V == 4)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes)
-                     : "memory");
-    else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes)
-                     : "memory");
-}
-
 template <int ROWS, int COLUMNS, int V, int PITCH, int STEP>
 __device__ __forceinline__ void fetch(float *to, const float *from, int row, int rows, int column, int columns)
 {

@@ -3,21 +3,27 @@
 #include "runtime/cuda/product_vector_internal.h"
 #include "runtime/cuda/replica.cuh"
 
-enum { THREADS = 512, AT_ONCE = 8, COLUMNS = 16 };
+enum { AT_ONCE = 8 };
 
 template <int V> struct __align__(4 * V) columns {
     float x[V];
 };
 
+/* Threads have V columns each; the rows that a column's threads have are part of the order of its sum. */
+template <int V> struct shape {
+    static constexpr int LANES = V == 4 ? 8 : 16, ROWS = V == 4 ? 128 : 32, COLUMNS = LANES * V, THREADS = LANES * ROWS;
+};
+
 template <int V>
-__global__ void __launch_bounds__(THREADS) vector_product(int32_t k, int32_t n, const float *a, const float *b, float *c, size_t stride)
+__global__ void __launch_bounds__(shape<V>::THREADS) vector_product(int32_t k, int32_t n, const float *a, const float *b, float *c, size_t stride)
 {
-    constexpr int LANES = COLUMNS / V, ROWS = THREADS / LANES;
+    constexpr int LANES = shape<V>::LANES, ROWS = shape<V>::ROWS;
     __shared__ columns<V> room[ROWS][LANES];
     a = sg_replica_of(a, stride);
     b = sg_replica_of(b, stride);
     c = sg_replica_of(c, stride);
-    int lane = threadIdx.x % LANES, row = threadIdx.x / LANES, column = (int)blockIdx.x * COLUMNS + lane * V;
+    sg_wait();
+    int lane = threadIdx.x % LANES, row = threadIdx.x / LANES, column = (int)blockIdx.x * shape<V>::COLUMNS + lane * V;
     columns<V> sum = {};
     for (int i = row; column < n && i < k; i += AT_ONCE * ROWS) {
         float factor[AT_ONCE];
@@ -49,11 +55,17 @@ __global__ void __launch_bounds__(THREADS) vector_product(int32_t k, int32_t n, 
         *(columns<V> *)(c + column) = room[0][lane];
 }
 
+template <int V>
+static void launch(int32_t k, int32_t n, const float *a, const float *b, float *c, sg_cuda_where where)
+{
+    unsigned blocks = (unsigned)(n + shape<V>::COLUMNS - 1) / shape<V>::COLUMNS;
+    SG_CUDA_LAUNCH_EARLY(vector_product<V>, blocks, shape<V>::THREADS, where, k, n, a, b, c);
+}
+
 extern "C" void sg_cuda_vector_product(int32_t k, int32_t n, const float *a, const float *b, float *c, sg_cuda_where where)
 {
-    unsigned blocks = (unsigned)(n + COLUMNS - 1) / COLUMNS;
     if (n % 4 == 0 && ((uintptr_t)b | (uintptr_t)c) % 16 == 0)
-        SG_CUDA_LAUNCH_EACH(vector_product<4>, blocks, THREADS, where, k, n, a, b, c);
+        launch<4>(k, n, a, b, c, where);
     else
-        SG_CUDA_LAUNCH_EACH(vector_product<1>, blocks, THREADS, where, k, n, a, b, c);
+        launch<1>(k, n, a, b, c, where);
 }
