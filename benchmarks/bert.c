@@ -15,8 +15,9 @@
 
 enum { LABELS = 54, MOST_PARAMETERS = 1024 };
 
-typedef enum what { TRAIN, TRAIN_DROPOUT, GRADIENT, PRODUCT, WHAT } what;
-static const char *const whats[WHAT] = {"train", "train_dropout", "gradient", "hvp"};
+/* TRAIN_LEADING: as the classifier reads the first piece alone, the last layer computes no other. */
+typedef enum what { TRAIN, TRAIN_LEADING, TRAIN_DROPOUT, GRADIENT, PRODUCT, WHAT } what;
+static const char *const whats[WHAT] = {"train", "train_leading", "train_dropout", "gradient", "hvp"};
 
 typedef struct setting {
     sg_bench *bench;
@@ -38,8 +39,7 @@ sg_bench_bert_options sg_bench_bert_defaults(void)
                                              .hidden = 768,
                                              .heads = 12,
                                              .intermediate = 3072,
-                                             .layers = 12,
-                                             .leading = 1}};
+                                             .layers = 12}};
 }
 
 /* ------------------------------------------------------------------------------------------------- graphs */
@@ -71,12 +71,13 @@ static sg_status declare(sg_scope root, const sg_bert_sizes *sizes, const row *r
     sg_value p[MOST_PARAMETERS], v[MOST_PARAMETERS], out[MOST_PARAMETERS];
     sg_scope task = sg_scope_sub(root, "task");
     char name[32];
+    n.leading = r->what == TRAIN_LEADING;
     n.dropout = n.attention_dropout = r->what == TRAIN_DROPOUT ? 0.1 : 0;
     sg_value loss = loss_of(task, &n, r, r->what == TRAIN_DROPOUT);
     int32_t count = sg_params(task, p, MOST_PARAMETERS);
     if (count > MOST_PARAMETERS)
         return sg_fail(err, SG_E_ARGUMENT, "a benchmark of a net with %d parameters", (int)count);
-    if (r->what == TRAIN || r->what == TRAIN_DROPOUT) {
+    if (r->what <= TRAIN_DROPOUT) {
         update(root, loss, p, count, out);
         return sg_graph_status(root.graph, err);
     }
@@ -258,7 +259,8 @@ static sg_status every_row(const setting *s, sg_error *err)
         }
     return s->bench->count > first
                ? SG_OK
-               : sg_fail(err, SG_E_ARGUMENT, "no row's name holds '%s': train, train_dropout, gradient, hvp", o->only);
+               : sg_fail(err, SG_E_ARGUMENT,
+                         "no row's name holds '%s': train, train_leading, train_dropout, gradient, hvp", o->only);
 }
 
 sg_status sg_bench_bert(sg_bench *bench, const sg_bench_bert_options *options, sg_error *err)
