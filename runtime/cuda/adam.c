@@ -93,11 +93,13 @@ static bool launch_sparse(const sg_launch *l, sg_error *err)
 
 static sg_cuda_adam settings(const sg_attr *attr)
 {
-    return (sg_cuda_adam){.beta1 = attr[BETA1].f,
-                          .beta2 = attr[BETA2].f,
+    return (sg_cuda_adam){.beta1 = (float)attr[BETA1].f,
+                          .one_beta1 = (float)(1 - attr[BETA1].f),
+                          .beta2 = (float)attr[BETA2].f,
+                          .one_beta2 = (float)(1 - attr[BETA2].f),
                           .log_beta1 = log(attr[BETA1].f),
                           .log_beta2 = log(attr[BETA2].f),
-                          .eps = attr[EPS].f,
+                          .eps = (float)attr[EPS].f,
                           .decay = attr[WEIGHT_DECAY].f,
                           .decoupled = attr[DECOUPLED].i != 0};
 }

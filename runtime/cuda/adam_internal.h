@@ -10,9 +10,9 @@
 
 /* What the steps of one launch have in common. lr, t and factor are one number each, on the device. */
 typedef struct sg_cuda_adam {
-    const float *lr, *t, *factor;              /* gradients are multiplied by factor, if that is not NULL */
-    double beta1, beta2, log_beta1, log_beta2; /* logarithms -inf at 0 */
-    double eps, decay;
+    const float *lr, *t, *factor;                  /* gradients are multiplied by factor, if that is not NULL */
+    double log_beta1, log_beta2, decay;            /* logarithms -inf at 0 */
+    float beta1, one_beta1, beta2, one_beta2, eps; /* one_beta is 1 - beta */
     bool decoupled;
 } sg_cuda_adam;
 

@@ -2,9 +2,10 @@
 #include "runtime/cuda/adam_step.cuh"
 #include "runtime/cuda/csr.cuh"
 
-/* Iteration `turn` of `spread`, with this many lines a block. */
+/* Iteration `turn` of `spread`, with this many lines a block; 2^32 / quads of a line, rounded up, for division by them. */
 struct sg_cuda_adam_turn {
     int32_t spread, turn, lines;
+    uint32_t inverse;
 };
 
 /* Lines of a block, at most, and non-zeros that it keeps in shared memory. */
@@ -62,17 +63,17 @@ __device__ static inline void find_coefficients(const sg_cuda_adam &a, sg_cuda_a
 
 /* A quad of a line, with all the steps that it takes now. */
 struct sparse_quad {
-    int64_t at;
+    uint32_t at;
     int32_t line, column;
     float4 p, m, v, g;
 };
 
-__device__ static inline void load_quad(const sg_cuda_adam_member &x, const sparse_lines &s, int32_t across, int32_t item,
-                                        sparse_quad *q)
+__device__ static inline void load_quad(const sg_cuda_adam_member &x, const sparse_lines &s, sg_cuda_adam_turn turn,
+                                        int32_t across, int32_t item, sparse_quad *q)
 {
-    q->line = (int32_t)((uint32_t)item / (uint32_t)across);
+    q->line = (int32_t)__umulhi((uint32_t)item, turn.inverse);
     q->column = item - q->line * across;
-    q->at = (int64_t)s.line[q->line] * across + q->column;
+    q->at = (uint32_t)s.line[q->line] * (uint32_t)across + (uint32_t)q->column;
     q->p = ((const float4 *)x.p)[q->at];
     q->m = ((const float4 *)x.m)[q->at];
     q->v = ((const float4 *)x.v)[q->at];
@@ -83,7 +84,7 @@ __device__ static inline void find_gradient(const sg_cuda_csr &c, const sparse_l
                                             const int32_t *index, const int32_t *order, const float *dense, sparse_quad *q)
 {
     const float4 *at = (const float4 *)dense + q->column;
-    auto load = [&](int32_t row) { return at[(int64_t)row * across]; };
+    auto load = [&](int32_t row) { return at[(uint32_t)row * (uint32_t)across]; };
     int32_t begin = s.begin[q->line], end = s.end[q->line];
     if (KEPT)
         q->g = sg_csr_quad<2, 1>(begin - s.first_term, end - s.first_term, [&](int32_t j) { return s.term[j]; }, load);
@@ -134,7 +135,7 @@ __device__ static inline void step_lines(const adam_coefficients &k, const sg_cu
     int32_t across = (int32_t)(c.width / 4);
     for (int32_t item = threadIdx.x; item < s.count * across; item += SG_BLOCK) {
         sparse_quad q;
-        load_quad(x, s, across, item, &q);
+        load_quad(x, s, turn, across, item, &q);
         find_gradient<KEPT>(c, s, across, value, index, order, dense, &q);
         finish_quad(k, x, s, turn, &q);
     }
@@ -193,14 +194,27 @@ __global__ void adam_sparse(sg_cuda_adam a, sg_cuda_adam_member x, sg_cuda_csr c
  * replicas are bound by memory. */
 enum { FEW_LINES = 4, MANY_REPLICAS = 4 };
 
-static sg_cuda_adam_turn turn_of(const sg_cuda_adam_member *x, int32_t spread, int32_t turn, unsigned replicas)
+static sg_cuda_adam_turn turn_of(const sg_cuda_adam_member *x, const sg_cuda_csr *c, int32_t spread, int32_t turn,
+                                 unsigned replicas)
 {
     bool in_place = x->p == x->p_out && x->m == x->m_out && x->v == x->v_out; /* what is not touched is there already */
+    sg_cuda_adam_turn t = {1, 0, FEW_LINES, (uint32_t)((1ull << 32) / (uint64_t)(c->width / 4) + 1)};
     if (replicas < MANY_REPLICAS)
-        return {1, 0, FEW_LINES};
-    if (!in_place)
-        return {1, 0, LINES};
-    return {spread, turn, LINES};
+        return t;
+    t.lines = LINES;
+    if (in_place) {
+        t.spread = spread;
+        t.turn = turn;
+    }
+    return t;
+}
+
+/* May places of quads have 32 bits, and the few quads of a block be divided by a multiplication? The error of the inverse is below
+ * `across` / 2^32, so quads across <= 2^32 will do. */
+static bool is_small(const sg_cuda_csr *c)
+{
+    return c->width / 4 > 1 && c->width / 4 < 1 << 13 && c->lines <= INT32_MAX && c->lines * (c->width / 4) <= UINT32_MAX &&
+           c->others * (c->width / 4) <= UINT32_MAX;
 }
 
 extern "C" void sg_cuda_adam_sparse(const sg_cuda_adam *a, const sg_cuda_adam_member *member, const sg_cuda_csr *c,
@@ -209,11 +223,12 @@ extern "C" void sg_cuda_adam_sparse(const sg_cuda_adam *a, const sg_cuda_adam_me
 {
     sg_cuda_adam_member x = *member;
     x.g = dense; /* for the question of alignment */
-    sg_cuda_adam_turn t = turn_of(&x, spread, turn, where.replicas);
-    if (c->width % 4 == 0 && in_quads(&x) && c->lines <= INT32_MAX && c->width <= INT32_MAX / LINES)
+    if (c->width % 4 == 0 && in_quads(&x) && is_small(c)) {
+        sg_cuda_adam_turn t = turn_of(&x, c, spread, turn, where.replicas);
         SG_CUDA_LAUNCH_EACH(adam_sparse_quads, (unsigned)((c->lines + t.lines - 1) / t.lines), SG_BLOCK, where, *a, x, *c,
                             t, value, pointers, index, order, dense);
-    else
+    } else {
         SG_CUDA_LAUNCH_EACH(adam_sparse, sg_blocks(x.count, SG_BLOCK), SG_BLOCK, where, *a, x, *c, value, pointers, index,
                             order, dense);
+    }
 }

@@ -14,7 +14,7 @@ struct adam_coefficients {
 
 /* 1 - beta^t without cancellation at small t; beta = 0 gives exp(-inf) = 0, but at t = 0 the product has no value. The exponent is
  * in double, the rest of it after rounding added by the derivative: a block in double would take longer than its operands do. */
-__device__ static inline float correction(double beta, double log_beta, float t)
+__device__ static inline float correction(float beta, double log_beta, float t)
 {
     double x = t * log_beta;
     float near = (float)x, power = expm1f(near);
@@ -48,12 +48,12 @@ __device__ static inline void set_slow(const slow_coefficients &slow, adam_coeff
 __device__ static inline adam_coefficients finish(const sg_cuda_adam &a, const slow_coefficients *shared)
 {
     adam_coefficients c;
-    c.beta1 = (float)a.beta1;
-    c.one_beta1 = (float)(1 - a.beta1);
-    c.beta2 = (float)a.beta2;
-    c.one_beta2 = (float)(1 - a.beta2);
-    c.eps = (float)a.eps;
-    c.decay = a.decoupled ? (float)((double)*a.lr * a.decay) : 0;
+    c.beta1 = a.beta1;
+    c.one_beta1 = a.one_beta1;
+    c.beta2 = a.beta2;
+    c.one_beta2 = a.one_beta2;
+    c.eps = a.eps;
+    c.decay = a.decoupled && a.decay != 0 ? (float)((double)*a.lr * a.decay) : 0;
     c.l2 = a.decoupled ? 0 : (float)a.decay;
     c.factor = a.factor ? *a.factor : 1;
     __syncthreads();

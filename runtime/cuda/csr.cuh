@@ -16,6 +16,13 @@ __device__ static inline void sg_csr_to_replica(size_t stride, const float *&val
     dense = sg_replica_of(dense, stride);
 }
 
+/* Out of line: it is long, stands in many places, and never happens. */
+static __device__ __noinline__ void sg_csr_raise(sg_cuda_fault *fault, int site, int kind, int64_t position, int32_t value,
+                                                 int32_t low, int64_t limit)
+{
+    sg_cuda_raise_at(fault, site, kind, position, value, low, limit);
+}
+
 /* [*begin, *end) of a line; empty if its pointers decrease or leave [0, capacity]. */
 __device__ static inline void sg_csr_range(const sg_cuda_csr &c, const int32_t *pointers, int64_t line, bool raise,
                                            int32_t *begin, int32_t *end)
@@ -26,9 +33,9 @@ __device__ static inline void sg_csr_range(const sg_cuda_csr &c, const int32_t *
         *begin = low;
         *end = high;
     } else if (raise && low >= 0 && low <= c.capacity) {
-        sg_cuda_raise_at(c.fault, c.site, SG_CUDA_CSR_POINTERS, line + 1, high, low, c.capacity);
+        sg_csr_raise(c.fault, c.site, SG_CUDA_CSR_POINTERS, line + 1, high, low, c.capacity);
     } else if (raise) {
-        sg_cuda_raise_at(c.fault, c.site, SG_CUDA_CSR_POINTERS, line, low, line ? pointers[line - 1] : 0, c.capacity);
+        sg_csr_raise(c.fault, c.site, SG_CUDA_CSR_POINTERS, line, low, line ? pointers[line - 1] : 0, c.capacity);
     }
 }
 
@@ -39,7 +46,7 @@ __device__ static inline bool sg_csr_good(const sg_cuda_csr &c, int32_t i, int64
     if (i >= 0 && i < limit)
         return true;
     if (raise)
-        sg_cuda_raise_at(c.fault, c.site, kind, position, i, 0, limit);
+        sg_csr_raise(c.fault, c.site, kind, position, i, 0, limit);
     return false;
 }
 
