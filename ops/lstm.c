@@ -67,25 +67,17 @@ typedef struct unrolled {
     sg_value h, c, *out, *gates, *cells;
 } unrolled;
 
-static sg_value gates_of(const sg_decompose_args *a, sg_value h, int64_t t)
-{
-    return sg_add(sg_step_at(a->in[SG_LSTM_Z], t), sg_matmul_nt(h, a->in[SG_LSTM_W]));
-}
-
-/* Past a row's length what a step is given is 0, and so are the results: whatever is there, NaN included, reaches nothing, and no
- * cotangent comes to it as 0 times that. */
 static void step(unrolled *u, const sg_decompose_args *a, sg_value mask, int64_t t)
 {
-    sg_value next_c, gates;
+    sg_value z = sg_add(sg_step_at(a->in[SG_LSTM_Z], t), sg_matmul_nt(u->h, a->in[SG_LSTM_W])), next_c, gates;
+    sg_value next_h = cell(z, u->c, &next_c, &gates);
     if (sg_is_none(mask)) {
-        u->out[t] = u->h = cell(gates_of(a, u->h, t), u->c, &next_c, &gates);
+        u->out[t] = u->h = next_h;
         u->cells[t] = u->c = next_c;
         u->gates[t] = gates;
         return;
     }
-    sg_value inside = sg_slice_places(mask, 1, t, t + 1), zero = sg_number(u->h, 0);
-    sg_value z = sg_where(inside, gates_of(a, sg_where(inside, u->h, zero), t), zero);
-    sg_value next_h = cell(z, sg_where(inside, u->c, zero), &next_c, &gates);
+    sg_value inside = sg_slice_places(mask, 1, t, t + 1), zero = sg_number(next_h, 0);
     u->out[t] = sg_where(inside, next_h, zero);
     u->cells[t] = sg_where(inside, next_c, zero);
     u->gates[t] = sg_where(inside, gates, zero);
