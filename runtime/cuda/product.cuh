@@ -35,7 +35,8 @@ __device__ __forceinline__ int product_replica() { return blockIdx.z / SPLIT / B
 
 #include PRODUCT_TERMS
 
-constexpr int SUMS = KG * BM * PITCH_C, WORK = STAGES * STAGE > SUMS ? STAGES * STAGE : SUMS;
+// Where stages take much memory, what other blocks send lies there too, and is sent when all are done with their stages (LATE).
+constexpr int SUMS = KG * BM * PITCH_C, WORK = LATE || STAGES * STAGE < SUMS ? SUMS : STAGES * STAGE;
 
 // Elements that are W neighbours in a row, all inside the result or all outside.
 template <int W> __device__ __forceinline__ void add_to(sg_pack<float, W> &v, const float *more)
@@ -57,8 +58,8 @@ template <int W> __device__ __forceinline__ sg_pack<float, W> sum_of_groups(int 
 }
 
 #if __CUDA_ARCH__ >= 900
-// Each element of the tile to the block that finishes it. All blocks must run before their memory is written, and all have
-// written before it is read.
+// Each element of the tile to the block that finishes it. All blocks must run, or be done with their stages (LATE), before their
+// memory is written, and all have written before it is read.
 __device__ __forceinline__ void exchange()
 {
     asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
@@ -78,11 +79,13 @@ __device__ __forceinline__ void product_compute(const float *a, const float *b)
 {
     int first = product_rank() * CHUNK, end = min(K, first + CHUNK);
 #if __CUDA_ARCH__ >= 900
-    if constexpr (SPLIT > 1)
+    if constexpr (SPLIT > 1 && !LATE)
         asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 #endif
     product_sums(a + A_AT(product_batch()), b + B_AT(product_batch()), blockIdx.y * BM, blockIdx.x * BN, first, end);
 #if __CUDA_ARCH__ >= 900
+    if constexpr (SPLIT > 1 && LATE)
+        asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
     if constexpr (SPLIT > 1)
         exchange();
 #endif

@@ -4,17 +4,20 @@
 constexpr int SIZE_A = (TA ? BK : BM) * PITCH_A, SIZE_B = (TB ? BN : BK) * PITCH_B, STAGE = SIZE_A + SIZE_B;
 constexpr bool SPLITS_NUMBERS = false;
 
+// A thread copies words of every DOWN-th row, whose addresses differ by constants.
 template <int ROWS, int COLUMNS, int V, int PITCH, int STEP>
 __device__ __forceinline__ void fetch(float *to, const float *from, int row, int rows, int column, int columns)
 {
-    constexpr int WIDE = COLUMNS / V, COUNT = ROWS * WIDE;
+    constexpr int WIDE = COLUMNS / V, DOWN = THREADS / WIDE, EACH = (ROWS + DOWN - 1) / DOWN;
+    static_assert(THREADS % WIDE == 0, "a row of the tile is not a whole number of threads");
+    int r = threadIdx.x / WIDE, c = threadIdx.x % WIDE * V, left = column + c < columns ? rows - row - r : 0;
+    from += (row + r) * STEP + column + c;
+    to += r * PITCH + c;
 #pragma unroll
-    for (int start = 0; start < COUNT; start += THREADS) {
-        int e = start + threadIdx.x, r = e / WIDE, c = e % WIDE * V;
-        if (COUNT % THREADS != 0 && e >= COUNT)
+    for (int i = 0; i < EACH; i++) {
+        if (ROWS % DOWN != 0 && r + i * DOWN >= ROWS)
             break;
-        bool inside = row + r < rows && column + c < columns;
-        copy_async<V>(to + r * PITCH + c, inside ? from + (row + r) * STEP + column + c : from, inside);
+        copy_async<V>(to + i * DOWN * PITCH, from + i * DOWN * STEP, i * DOWN < left);
     }
 }
 

@@ -1,7 +1,6 @@
 // product_split.cuh - numbers of float32 as three of bfloat16, on their way from global to shared memory, for the tensor cores.
 // The text before it says where they go: STAGE, the floats of all parts of both operands' tiles and RESTS more, and place_a and place_b with
-// PLANE, the bytes of one part, and `at`, the byte of (row + down, column); `down` is a multiple of 8, or `row` less than
-// its last factor of 2.
+// PLANE, the bytes of one part, and `at`, the byte of (row + down, column), where `down` is known when compiled.
 //
 // Numbers that bfloat16 holds (labels, counts, rows with one 1) have no rests m and l: the lower half of their bits is zero. A warp
 // whose numbers of a stage are all such does not split them, and where that is so of all numbers of an operand in a stage, products
@@ -13,13 +12,16 @@
 // neighbouring numbers of every DOWN-th row, whose addresses differ by constants.
 template <int R, int C, int V, class PLACE> struct passing {
     static constexpr int W = V == 4 ? 4 : 2, WIDE = C / W, DOWN = THREADS / WIDE, EACH = (R + DOWN - 1) / DOWN;
-    static_assert(THREADS % WIDE == 0, "a row of the tile is not a whole number of threads");
     float x[EACH][W];
     unsigned stale = ~0u; // by stage, whether this warp's rests there are not zero; the same in the whole warp
 
     __device__ static __forceinline__ int row() { return threadIdx.x / WIDE; }
     __device__ static __forceinline__ int column() { return threadIdx.x % WIDE * W; }
-    __device__ static __forceinline__ bool has(int i) { return R % DOWN == 0 || row() + i * DOWN < R; }
+    // Threads that do not make up a row have none.
+    __device__ static __forceinline__ bool has(int i)
+    {
+        return (THREADS % WIDE == 0 || row() < DOWN) && (R % DOWN == 0 || row() + i * DOWN < R);
+    }
 
     // Zeros where the rest of the matrix has no such row or column.
     template <int STEP> __device__ __forceinline__ void load(const float *tile, int rows, int columns)

@@ -1,8 +1,8 @@
 // product_wgmma.cuh - the terms of a tile of product.cuh on the tensor cores of Hopper: groups of four warps multiply 64 rows by
-// 64 columns from shared memory, while the same warps split the numbers of the next stage.
+// BN columns from shared memory, while the same warps split the numbers of the next stage. Tiles of all widths give the same bits.
 
-constexpr int FN = BN / 8, STEPS = BK / 16, PITCH_C = BN + 8;
-static_assert(BM == 64 * WY && WX == 4 && BN == 64 && BK % 16 == 0 && KG == 1, "a tile that does not add up");
+constexpr int HALF = BN / 2, STEPS = BK / 16, PITCH_C = BN % 16 == 8 ? BN : BN + 8;
+static_assert(BM == 64 * WY && WX == 4 && BN % 8 == 0 && BK % 16 == 0 && KG == 1, "a tile that does not add up");
 
 // The hardware's layout: cores of 8 rows of 16 bytes, which are 128 bytes together. Neighbours along a row are a little more
 // apart, so that the stores of a warp touch all banks.
@@ -10,7 +10,7 @@ template <int R, int C> struct cores {
     static constexpr int ACROSS = 128 + (C >= 64 ? 16 : C == 32 ? 32 : 64), DOWN = C / 8 * ACROSS, PLANE = R / 8 * DOWN;
     __device__ static __forceinline__ int at(int row, int down, int column)
     {
-        int line = down % 8 == 0 ? row / 8 + down / 8 : down / 8, inside = down % 8 == 0 ? row % 8 : row + down % 8;
+        int line = down % 8 == 0 ? row / 8 + down / 8 : (row + down) / 8, inside = (down % 8 == 0 ? row : row + down) % 8;
         return line * DOWN + inside * 16 + column / 8 * ACROSS + column % 8 * 2;
     }
 };
@@ -21,10 +21,30 @@ constexpr int RESTS = 4, STAGE = 3 * (place_a::PLANE + place_b::PLANE) / 4 + RES
 #include "product_split.h"
 
 // What the hardware wants to know of an operand in shared memory, in words of 16 bytes: where it is, and how far from a core the
-// next one is along the sum and across it.
-__device__ __forceinline__ unsigned long long describe(unsigned at, unsigned along, unsigned across)
+// next one is along the sum and across it. Known when compiled but for the stage, it costs few instructions.
+__device__ constexpr unsigned long long describe(int along, int across)
 {
-    return (at >> 4 & 0x3fff) | (unsigned long long)(along >> 4) << 16 | (unsigned long long)(across >> 4) << 32;
+    return (unsigned long long)(along / 16) << 16 | (unsigned long long)(across / 16) << 32;
+}
+constexpr int ALONG_A = TA ? place_a::DOWN : place_a::ACROSS, ACROSS_A = TA ? place_a::ACROSS : place_a::DOWN;
+constexpr int ALONG_B = TB ? place_b::ACROSS : place_b::DOWN, ACROSS_B = TB ? place_b::DOWN : place_b::ACROSS;
+
+// In a cluster, addresses have the block's rank above these bits.
+__device__ __forceinline__ unsigned words_before(int at)
+{
+    return (shared_address(product_memory + at * STAGE) & 0x3ffff) >> 4;
+}
+
+// Part p of terms 16 q to 16 q + 15 of stage `at`; of a, for a group of warps.
+__device__ __forceinline__ unsigned long long part_of_a(int at, int group, int q, int p)
+{
+    unsigned words = (p * place_a::PLANE + q * 2 * ALONG_A + group * 8 * ACROSS_A) / 16;
+    return describe(ALONG_A, ACROSS_A) | (words_before(at) + words);
+}
+__device__ __forceinline__ unsigned long long part_of_b(int at, int q, int p)
+{
+    unsigned words = (3 * place_a::PLANE + p * place_b::PLANE + q * 2 * ALONG_B) / 16;
+    return describe(ALONG_B, ACROSS_B) | (words_before(at) + words);
 }
 
 __device__ __forceinline__ void group_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -33,64 +53,74 @@ __device__ __forceinline__ void group_wait() { asm volatile("wgmma.wait_group.sy
 // Ordinary stores to shared memory, for the tensor cores.
 __device__ __forceinline__ void stores_visible() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// t [64, 64] = or += a [64, 16] b [16, 64], begun only: t must not be touched before group_wait.
-#define EIGHT(C, i) C(t[i]), C(t[i + 1]), C(t[i + 2]), C(t[i + 3]), C(t[i + 4]), C(t[i + 5]), C(t[i + 6]), C(t[i + 7])
-#define ALL(C) EIGHT(C, 0), EIGHT(C, 8), EIGHT(C, 16), EIGHT(C, 24)
+// t [64, BN] = or += a [64, 16] b [16, BN], begun only: t must not be touched before group_wait. An instruction names all of a thread's
+// elements, H of them, and then the operands.
+#define FOUR(C, i) C(t[i]), C(t[i + 1]), C(t[i + 2]), C(t[i + 3])
+#define NAMES_12 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11"
+#define NAMES_16 NAMES_12 ", %12, %13, %14, %15"
+#define NAMES_20 NAMES_16 ", %16, %17, %18, %19"
+#define NAMES_32 NAMES_20 ", %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define NAMES_36 NAMES_32 ", %32, %33, %34, %35"
+#define NAMES_40 NAMES_36 ", %36, %37, %38, %39"
+#define ALL_12(C) FOUR(C, 0), FOUR(C, 4), FOUR(C, 8)
+#define ALL_16(C) ALL_12(C), FOUR(C, 12)
+#define ALL_20(C) ALL_16(C), FOUR(C, 16)
+#define ALL_32(C) ALL_20(C), FOUR(C, 20), FOUR(C, 24), FOUR(C, 28)
+#define ALL_36(C) ALL_32(C), FOUR(C, 32)
+#define ALL_40(C) ALL_36(C), FOUR(C, 36)
 #define WRITTEN(x) "=f"(x)
 #define ADDED_TO(x) "+f"(x)
-#define MULTIPLY(ADD, CONSTRAINT)                                                                                      \
-    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "                                               \
-                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, "    \
-                 "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, %33, " ADD ", 1, 1, %34, %35;"           \
-                 : ALL(CONSTRAINT)                                                                                     \
+#define BEGIN(H, WIDTH, SOURCES, CONSTRAINT)                                                                           \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" WIDTH "k16.f32.bf16.bf16 {" NAMES_##H "}, " SOURCES               \
+                 : ALL_##H(CONSTRAINT)                                                                                 \
                  : "l"(a), "l"(b), "n"(TA ? 1 : 0), "n"(TB ? 0 : 1))
-__device__ __forceinline__ void multiply_first(float (&t)[32], unsigned long long a, unsigned long long b)
+#define MULTIPLY(H, WIDTH, A, B, TURN_A, TURN_B)                                                                       \
+    if constexpr (HALVES == H && ADD)                                                                                  \
+        BEGIN(H, WIDTH, A ", " B ", 1, 1, 1, " TURN_A ", " TURN_B ";", ADDED_TO);                                      \
+    else if constexpr (HALVES == H)                                                                                    \
+    BEGIN(H, WIDTH, A ", " B ", 0, 1, 1, " TURN_A ", " TURN_B ";", WRITTEN)
+template <bool ADD, int HALVES>
+__device__ __forceinline__ void multiply(float (&t)[HALVES], unsigned long long a, unsigned long long b)
 {
-    MULTIPLY("0", WRITTEN);
+    MULTIPLY(12, "24", "%12", "%13", "%14", "%15");
+    MULTIPLY(16, "32", "%16", "%17", "%18", "%19");
+    MULTIPLY(20, "40", "%20", "%21", "%22", "%23");
+    MULTIPLY(32, "64", "%32", "%33", "%34", "%35");
+    MULTIPLY(36, "72", "%36", "%37", "%38", "%39");
+    MULTIPLY(40, "80", "%40", "%41", "%42", "%43");
 }
-__device__ __forceinline__ void multiply_more(float (&t)[32], unsigned long long a, unsigned long long b)
+
+// Adds part `pa` of a times part `pb` of b, for each 16 terms of a stage.
+template <bool ADD>
+__device__ __forceinline__ void multiply_parts(float (&t)[STEPS][HALF], int at, int group, int pa, int pb)
 {
-    MULTIPLY("1", ADDED_TO);
+#pragma unroll
+    for (int q = 0; q < STEPS; q++)
+        multiply<ADD>(t[q], part_of_a(at, group, q, pa), part_of_b(at, q, pb));
 }
 
 // Each 16 terms have sums of their own, which begin at zero. Where the left or the right operand has no rests, its first parts are all.
-template <bool LEFT, bool RIGHT> __device__ __forceinline__ void start_stage(float (&t)[STEPS][32], int at, int row)
+template <bool LEFT, bool RIGHT>
+__device__ __forceinline__ void start_stage(float (&t)[STEPS][HALF], int at, int group)
 {
-    typedef place_a A;
-    typedef place_b B;
-    unsigned a0 = shared_address(product_memory + at * STAGE), b0 = a0 + 3 * A::PLANE;
-#pragma unroll
-    for (int q = 0; q < STEPS; q++) {
-        unsigned long long a[3], b[3];
-#pragma unroll
-        for (int p = 0; p < 3; p++) {
-            unsigned x = a0 + p * A::PLANE, y = b0 + p * B::PLANE;
-            a[p] = TA ? describe(x + q * 2 * A::DOWN + row / 8 * A::ACROSS, A::DOWN, A::ACROSS)
-                      : describe(x + row / 8 * A::DOWN + q * 2 * A::ACROSS, A::ACROSS, A::DOWN);
-            b[p] = TB ? describe(y + q * 2 * B::ACROSS, B::ACROSS, B::DOWN)
-                      : describe(y + q * 2 * B::DOWN, B::DOWN, B::ACROSS);
-        }
-        if constexpr (LEFT)
-            multiply_first(t[q], a[2], b[0]);
-        else
-            multiply_first(t[q], a[0], b[2]);
-        if constexpr (LEFT && RIGHT) {
-            multiply_more(t[q], a[0], b[2]);
-            multiply_more(t[q], a[1], b[1]);
-        }
-        if constexpr (LEFT)
-            multiply_more(t[q], a[1], b[0]);
-        if constexpr (RIGHT)
-            multiply_more(t[q], a[0], b[1]);
-        multiply_more(t[q], a[0], b[0]);
+    multiply_parts<false>(t, at, group, LEFT ? 2 : 0, LEFT ? 0 : 2);
+    if constexpr (LEFT && RIGHT) {
+        multiply_parts<true>(t, at, group, 0, 2);
+        multiply_parts<true>(t, at, group, 1, 1);
     }
+    if constexpr (LEFT)
+        multiply_parts<true>(t, at, group, 1, 0);
+    if constexpr (RIGHT)
+        multiply_parts<true>(t, at, group, 0, 1);
+    multiply_parts<true>(t, at, group, 0, 0);
 }
 
 // Leaves the sums in shared memory. While the tensor cores work on a stage, the next is split and the one after it loaded.
 __device__ __forceinline__ void product_sums(const float *a, const float *b, int row, int column, int first, int end)
 {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    float sum[32] = {};
+    int group = WY == 1 ? 0 : __shfl_sync(0xffffffffu, warp / 4, 0);
+    float sum[HALF] = {};
     passing_a pa;
     passing_b pb;
     a += TA ? (size_t)first * M + row : (size_t)row * K + first;
@@ -106,15 +136,15 @@ __device__ __forceinline__ void product_sums(const float *a, const float *b, int
     load(end - first - BK);
 #pragma unroll 1
     for (int left = end - first, at = 0; left > 0; left -= BK, at ^= 1) {
-        float t[STEPS][32];
+        float t[STEPS][HALF];
         __syncthreads();
         group_fence();
         if (!has_rests(at, 0))
-            start_stage<false, true>(t, at, warp / 4 * 64);
+            start_stage<false, true>(t, at, group);
         else if (!has_rests(at, 1))
-            start_stage<true, false>(t, at, warp / 4 * 64);
+            start_stage<true, false>(t, at, group);
         else
-            start_stage<true, true>(t, at, warp / 4 * 64);
+            start_stage<true, true>(t, at, group);
         group_commit();
         if (left > BK) {
             store_stage(pa, pb, at ^ 1);
@@ -125,12 +155,12 @@ __device__ __forceinline__ void product_sums(const float *a, const float *b, int
 #pragma unroll
         for (int q = 0; q < STEPS; q++)
 #pragma unroll
-            for (int e = 0; e < 32; e++)
+            for (int e = 0; e < HALF; e++)
                 sum[e] += t[q][e];
     }
     __syncthreads();
 #pragma unroll
-    for (int j = 0; j < FN; j++)
+    for (int j = 0; j < BN / 8; j++)
 #pragma unroll
         for (int h = 0; h < 2; h++)
             *(float2 *)(product_memory + (warp * 16 + h * 8 + lane / 4) * PITCH_C + j * 8 + lane % 4 * 2) =

@@ -55,13 +55,17 @@ static const problem problems[] = {
     {1, 3001, 177, 33, false, true, "nta"},
     /* TENSOR_PAIR, on other devices TENSOR */
     {1, 135, 2000, 401, false, true, "nta"},
-    /* TENSOR_GROUP, on other devices TENSOR */
+    /* GROUP_24 to GROUP_80, on other devices TENSOR */
     {1, 672, 200, 159, false, false, "n"},
     {1, 200, 159, 672, false, true, "a"},
     {1, 130, 136, 2050, false, false, "t"},
     {1, 131, 333, 401, false, false, "n"},
     {6, 130, 141, 167, false, true, "t"},
     {15, 64, 96, 200, true, false, "n"},
+    {1, 700, 471, 171, false, false, "n"},
+    {1, 1300, 317, 101, false, false, "t"},
+    {1, 1300, 333, 101, false, false, "n"},
+    {1, 3001, 157, 101, false, true, "a"},
     /* cuBLASLt's */
     {1, 1, 40, 300, false, false, "n"},
     {1, 40, 1, 300, false, true, "a"},
