@@ -1,6 +1,6 @@
 /* column_sums.c - sums over the rows of what a kernel makes, by the kernel itself.
  *
- * The cotangent that leaves a normalisation or attention is the cotangent of x W + b, and summed over all rows it is the
+ * The cotangent that leaves a normalisation, attention or gelu is the cotangent of x W + b, and summed over all rows it is the
  * gradient of b. The kernel has each element in a register, so it need not be read again:
  *
  *     gx, .. = layer_norm_vjp(..)     s = sum of gx over rows
@@ -12,6 +12,7 @@
 #include "ops/attention_internal.h"
 #include "ops/ops_internal.h"
 #include "runtime/cuda/column_sums_internal.h"
+#include "runtime/cuda/gelu_sums_internal.h"
 #include "runtime/cuda/layer_norm_internal.h"
 #include "runtime/fuse_internal.h"
 #include "runtime/leaf_internal.h"
@@ -176,9 +177,18 @@ static void add_result(sg_graph *body, int32_t k, sg_value v)
     sg_result(body, name, v);
 }
 
+/* The node again, or what its body says. */
+static sg_value build_inner(sg_graph *body, const sg_node *node, const sg_value *inner)
+{
+    int32_t x, g;
+    if (node->op != &sg_op_fused || sg_cuda_gelu_columns(node->attr[0].graph, &x, &g) == 0)
+        return sg_build(body, node->op, inner, node->n_in, node->attr);
+    return sg_cuda_gelu_build(inner[x], inner[g]);
+}
+
 static void fill_body(sg_graph *body, const summed *s, sg_graph *from, const sg_node *node, const sg_value *inner)
 {
-    sg_value first = sg_build(body, node->op, inner, node->n_in, node->attr);
+    sg_value first = build_inner(body, node, inner);
     int32_t n = node->n_out;
     for (int32_t k = 0; k < node->n_out; k++)
         add_result(body, k, sg_output_of(first, k));
@@ -211,6 +221,12 @@ static bool join(joining *j, const summed *s, sg_graph *to, sg_graph *from, cons
 }
 
 static bool is_norm(const sg_op *op) { return op == &sg_op_layer_norm_vjp; }
+/* A chain that is g gelu'(x) and nothing else. */
+static bool is_gelu(const sg_node *node)
+{
+    int32_t x, g;
+    return node->op == &sg_op_fused && node->n_out == 1 && sg_cuda_gelu_columns(node->attr[0].graph, &x, &g) > 0;
+}
 static bool is_attention(const sg_op *op) { return op == &sg_op_attention_vjp || op == &sg_op_attention_vjp_jvp; }
 
 /* Of rows whose kernel has the same columns of all of them in a thread (layer_norm_reverse.cu): otherwise registers are too few for a
@@ -230,6 +246,8 @@ static int64_t columns_of_norm(sg_graph *graph, const sg_node *node, const sg_sh
 static int64_t columns_of(sg_graph *graph, const sg_node *node, int32_t k)
 {
     const sg_shape *out = sg_shape_of(sg_value_at(graph, node->out + k));
+    if (is_gelu(node))
+        return out->dim[out->rank - 1];
     if (is_norm(node->op))
         return columns_of_norm(graph, node, out);
     return node->attr[SG_ATTENTION_HEADS_INNER].i && out->rank == 4 ? out->dim[2] * out->dim[3] : 0;
@@ -237,7 +255,7 @@ static int64_t columns_of(sg_graph *graph, const sg_node *node, int32_t k)
 
 static bool is_summed(const sg_node *node)
 {
-    return (is_norm(node->op) || is_attention(node->op)) && node->n_out <= MOST_OUTPUTS &&
+    return (is_gelu(node) || is_norm(node->op) || is_attention(node->op)) && node->n_out <= MOST_OUTPUTS &&
            node->n_in <= SG_CUDA_SUMMED_INPUTS;
 }
 

@@ -22,6 +22,7 @@ extern const sg_cuda_kernel sg_cuda_crf_kernels[];   /* crf.c: crf_log_partition
 extern const sg_cuda_kernel sg_cuda_conv_kernels[];  /* conv.c: convolutions and their gradients */
 extern const sg_cuda_kernel sg_cuda_pool_kernels[];  /* pool.c: pooling */
 extern const sg_cuda_kernel sg_cuda_adam_kernels[];  /* adam.c */
+extern const sg_cuda_kernel sg_cuda_gelu_sums_kernels[];  /* gelu_sums.c */
 extern const sg_cuda_kernel sg_cuda_cast_group_kernels[]; /* cast_group.c */
 extern const sg_cuda_kernel sg_cuda_attention_kernels[];  /* attention.c: attention and its derivatives */
 

@@ -99,6 +99,7 @@ static sg_cuda_norm_kind kind_of(const sg_op *op)
                                  : SG_CUDA_NORM_VJP_JVP;
 }
 
+/* Of the usual kernel one block fills a processor. */
 static void cut_rows(sg_cuda_norm *s, bool sums)
 {
     bool usual = sg_cuda_norm_is_usual_reverse(s);

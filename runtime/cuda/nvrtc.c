@@ -12,7 +12,7 @@
 
 extern const char sg_cuda_text_random[], sg_cuda_text_functions[], sg_cuda_text_product[], sg_cuda_text_product_fma[],
     sg_cuda_text_product_fetch[], sg_cuda_text_product_tf32[], sg_cuda_text_product_split[], sg_cuda_text_product_mma[],
-    sg_cuda_text_product_wgmma[], sg_cuda_text_product_parts[], sg_cuda_text_product_warp[];
+    sg_cuda_text_product_wgmma[], sg_cuda_text_product_parts[], sg_cuda_text_product_warp[], sg_cuda_text_gelu_sums[];
 
 /* Programs of the process, by text: sessions come and go, and compiling one takes tens of milliseconds. */
 typedef struct program {
@@ -55,6 +55,7 @@ static const struct {
                 {"product_parts.h", sg_cuda_text_product_parts},
                 {"product_warp.h", sg_cuda_text_product_warp},
                 {"product_wgmma.h", sg_cuda_text_product_wgmma},
+                {"gelu_sums.h", sg_cuda_text_gelu_sums},
                 {"math.h", ""},
                 {"stdint.h", "typedef unsigned char uint8_t; typedef int int32_t; typedef unsigned uint32_t; "
                              "typedef long long int64_t; typedef unsigned long long uint64_t;"},

@@ -121,6 +121,89 @@ static void encoder(void **state)
     test_free(got);
 }
 
+/* ---- what a kernel sums over rows while it makes them: the gradient of the bias before */
+
+enum { SHORT = 16, LONGEST = 1024, PARAMETERS = 4 };
+enum { SHORT_COLUMN = 64 /* which a chain sums */ };
+
+typedef struct behind {
+    const char *kernel; /* of the reverse derivative in bf16 */
+    bool norm;          /* layer_norm(x W + b), else gelu(x W + b) W' */
+    int64_t columns;
+    double
+        tolerance; /* wide where sums of many columns go into tanh, whose slope is then small and has the rounding of its argument */
+} behind;
+
+static int32_t bias_gradients(const behind *what, const char *backend, const char *precision, int64_t rows, double *out,
+                              int64_t *size)
+{
+    static const char *const names[PARAMETERS] = {"bias", "weight", "gamma", "beta"};
+    sg_error err = {0};
+    sg_session *session = NULL;
+    sg_plan *plan = NULL;
+    char *text = NULL;
+    size_t length = 0;
+    int32_t count = what->norm ? 4 : 2;
+    sg_graph *graph = sg_graph_new();
+    sg_store *store = sg_store_new(strcmp(backend, "reference") == 0 ? SG_F64 : SG_F32);
+    sg_scope scope = sg_scope_root(graph, store);
+    sg_value x = sg_input(graph, "x", SG_F32, SG_SHAPE(rows, SHORT)), p[PARAMETERS], g[PARAMETERS];
+    for (int32_t k = 0; k < count; k++)
+        p[k] = sg_param(scope, names[k], k == 1 ? SG_SHAPE(SHORT, what->columns) : SG_SHAPE(what->columns),
+                        sg_init_normal(k == 2, 0.5));
+    sg_value h = sg_add(sg_matmul(x, p[1]), p[0]);
+    sg_value y = what->norm ? sg_layer_norm(h, p[2], p[3], 1e-12) : sg_matmul_nt(sg_gelu(h), p[1]);
+    sg_grad(sg_sum_all(sg_mul(sg_tanh(y), sg_cos(sg_cumsum(sg_ones_like(y), 1)))), p, count, g);
+    for (int32_t k = 0; k < count; k++)
+        sg_result(graph, names[k], g[k]);
+    sg_store_initialise(store, 5);
+    sg_session_options options = {.size = sizeof options, .backend = backend, .precision = precision};
+    if (sg_session_new(&session, store, &options, &err) != SG_OK || sg_plan_new(&plan, session, graph, &err) != SG_OK)
+        fail_msg("%s: %s", backend, err.text);
+    FILE *print = open_memstream(&text, &length);
+    assert_non_null(print);
+    sg_plan_print(plan, print);
+    fclose(print);
+    if (precision && rows > SHORT_COLUMN)
+        assert_non_null(strstr(text, what->kernel));
+    free(text);
+    double *data = test_calloc((size_t)(rows * SHORT), sizeof *data);
+    for (int64_t i = 0; i < rows * SHORT; i++)
+        data[i] = (float)(2 * test_uniform(1, i) - 1);
+    assert_int_equal(sg_plan_feed(plan, "x", data, rows * SHORT, &err), SG_OK);
+    test_free(data);
+    if (sg_plan_run(plan, &err) != SG_OK)
+        fail_msg("%s: %s", backend, err.text);
+    for (int32_t k = 0, at = 0; k < count; at += (int32_t)size[k++]) {
+        size[k] = sg_shape_count(sg_plan_result_shape(plan, names[k]));
+        assert_int_equal(sg_plan_fetch(plan, names[k], out + at, size[k], &err), SG_OK);
+    }
+    sg_plan_free(plan);
+    sg_session_free(session);
+    sg_graph_free(graph);
+    sg_store_free(store);
+    return count;
+}
+
+static void sums_over_rows(void **state)
+{
+    (void)state;
+    static const behind cases[] = {{"layer_norm_vjp + sum", true, 768, 3e-2},
+                                   {"gelu_derivative + sum", false, 1024, 0.2}};
+    static const int64_t rows[] = {2, 37, 65, 300, 2500};
+    static double want[(3 + SHORT) * LONGEST], got[(3 + SHORT) * LONGEST];
+    int64_t size[PARAMETERS];
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+            bias_gradients(&cases[c], "reference", NULL, rows[i], want, size);
+            int32_t n = bias_gradients(&cases[c], "cuda", "bf16", rows[i], got, size);
+            for (int64_t k = 0, at = 0; k < n; at += size[k++])
+                if (!(distance(got, want, at, at + size[k]) < cases[c].tolerance))
+                    fail_msg("%s, %lld rows, gradient %d: off by %g", cases[c].kernel, (long long)rows[i], (int)k,
+                             distance(got, want, at, at + size[k]));
+        }
+}
+
 /* ---- learning */
 
 enum { ROWS = 64, WIDE = 32, STEPS = 60 };
@@ -182,7 +265,8 @@ static void learning(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(encoder), cmocka_unit_test(learning)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(encoder), cmocka_unit_test(sums_over_rows),
+                                       cmocka_unit_test(learning)};
     sg_store *store = sg_store_new(SG_F32);
     sg_session *session = NULL;
     sg_error err = {0};
