@@ -154,6 +154,8 @@ __device__ __forceinline__ sg_pack<T, EACH * W> product_load(int stream, const T
     if constexpr (HOLDS) {
 #pragma unroll
         for (int q = 0; q < EACH; q++) {
+            if (places.at[q] == NOWHERE) // beyond the shares there may be no memory
+                continue;
             sg_pack<T, W> pack = sg_load<W>((const T *)(product_memory + HELD + stream * SHARE) + product_pack(begin + q));
 #pragma unroll
             for (int k = 0; k < W; k++)

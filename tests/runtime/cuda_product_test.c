@@ -312,6 +312,40 @@ static void plain_numbers(void **state)
         }
 }
 
+/* ---- many steps: what they read is fetched beside the factors, though not every thread finishes an element */
+
+static void many_steps(void **state)
+{
+    static const int64_t sizes[][3] = {{16, 54, 768}, {3, 5, 900}, {40, 30, 333}, {70, 41, 130}, {64, 64, 32}};
+    enum { MOST = 70 * 54, MOST_TERMS = 70 * 900 };
+    static double data[N_IN][MOST_TERMS], expected[MOST], got[MOST];
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        int64_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2], count[N_IN] = {m * k, n * k, m * n, m * n};
+        sg_graph *graph = sg_graph_new();
+        sg_value in[N_IN] = {
+            sg_input(graph, names[0], SG_F32, SG_SHAPE(m, k)), sg_input(graph, names[1], SG_F32, SG_SHAPE(n, k)),
+            sg_input(graph, names[2], SG_F32, SG_SHAPE(m, n)), sg_input(graph, names[3], SG_F32, SG_SHAPE(m, n))};
+        sg_value v = sg_matmul_nt(in[0], in[1]);
+        for (int i = 0; i < 5; i++)
+            v = sg_tanh(sg_add(sg_mul(v, in[2]), in[3]));
+        sg_result(graph, "v", v);
+        double *feed[N_IN], *to[] = {expected}, *there[] = {got};
+        const char *result[] = {"v"};
+        for (int32_t j = 0; j < N_IN; j++) {
+            feed[j] = data[j];
+            for (int64_t i = 0; i < count[j]; i++)
+                data[j][i] = (double)(float)(2 * test_uniform((uint64_t)j + 31, i) - 1);
+        }
+        graph_eval(graph, in, feed, N_IN, &v, to, 1);
+        run_on_gpu(*state, graph, feed, in, there, &count[2], result, 1);
+        for (int64_t i = 0; i < m * n; i++)
+            if (!(fabs(got[i] - expected[i]) <= 1e-5))
+                fail_msg("%lld x %lld x %lld: element %lld is %.9g, not %.9g", (long long)m, (long long)n, (long long)k,
+                         (long long)i, got[i], expected[i]);
+        sg_graph_free(graph);
+    }
+}
+
 /* ---- an update on the elements of the product that is its gradient */
 
 enum { LAYER_ROWS = 301, LAYER_COLUMNS = 503, BATCH = 61, LAYER = LAYER_ROWS * LAYER_COLUMNS };
@@ -419,6 +453,7 @@ int main(void)
                                        cmocka_unit_test_prestate(not_finite, session),
                                        cmocka_unit_test_prestate(badly_scaled, session),
                                        cmocka_unit_test_prestate(plain_numbers, session),
+                                       cmocka_unit_test_prestate(many_steps, session),
                                        cmocka_unit_test(updates)};
     int failed = cmocka_run_group_tests_name("cuda products", tests, NULL, NULL);
     sg_session_free(session);
