@@ -16,6 +16,7 @@ typedef struct pair {
     const char *path;
     float *p, *y, *known;
     bool scored; /* numbers, not only sets: rankings make sense */
+    bool mixed;  /* both are data sets, of two formats: settings about either have an effect */
 } pair;
 
 static int64_t label_index(const sg_dataset *data, const char *name, size_t length)
@@ -148,6 +149,7 @@ static sg_status read_dataset(pair *s, const sg_config *config, sg_error *err)
     sg_dataset *data = NULL;
     SG_TRY(sg_config_read_files(config, &s->path, 1, &data, err));
     sg_status status = SG_OK;
+    s->mixed = data->schema->format != s->gold->schema->format;
     if (data->rows != s->gold->rows || data->labels != s->gold->labels)
         status = sg_fail_at(err, SG_E_DATA, s->path, 0, 0,
                             "%lld rows and %lld labels, but the gold data has %lld and %lld", (long long)data->rows,
@@ -206,7 +208,8 @@ static sg_status make_pair(const sg_cli *cli, const sg_config *config, pair *s, 
     if (!s->p || !s->y || (gold->unknown_indptr && !s->known))
         return sg_fail(err, SG_E_MEMORY, "out of memory");
     sg_dataset_gold(gold, NULL, gold->rows, s->y, s->known);
-    return read_predictions(cli, config, s, err);
+    SG_TRY(read_predictions(cli, config, s, err));
+    return s->mixed ? SG_OK : sg_config_check_format(config, gold->schema->format, err);
 }
 
 /* ---- report */

@@ -154,6 +154,8 @@ static void settings_without_effect(void **state)
         {"data info toy.arff --close-hierarchy", "data.close_hierarchy has no effect with no data.labels_xml"},
         {"data info toy.arff --index-base 0", "--index-base: data.index_base has no effect on ARFF files"},
         {"data info toy.svm --positive 1", "--positive: data.positive has no effect on LIBSVM and XC files"},
+        {"score toy.svm toy.svm --labels 2", "--labels: data.labels has no effect on LIBSVM and XC files"},
+        {"score toy.arff toy.arff --index-base 0", "--index-base: data.index_base has no effect on ARFF files"},
         {"train --train toy.arff --keep-blank -o x", "data.keep_blank has no effect on ARFF files"},
         {"config show --train '[a, b'", "--train: data.train: the list '[a, b' has one bracket alone"},
         {"config show --set model.hidden=3,4]", "model.hidden: the list '3,4]' has one bracket alone"},
