@@ -93,9 +93,10 @@ static sg_status same_text(const sgi_run *run, const char *had, const char *now,
         line = had[same] == '\n' ? same + 1 : line;
     if (had[same] == now[same])
         return SG_OK;
+    const char *shown = had[line] ? had + line : now + line;
     return sg_fail(err, SG_E_CONFIG,
                    "%s holds an unfinished run with other %s ('%.*s'): use --force or another directory", run->folder,
-                   what, (int)strcspn(had + line, "\n"), had + line);
+                   what, (int)strcspn(shown, "\n"), shown);
 }
 
 static sg_status same_settings(const sgi_run *run, sg_error *err)
@@ -115,7 +116,8 @@ static sg_status same_settings(const sgi_run *run, sg_error *err)
     return status;
 }
 
-/* As far as run.json can tell: it is for people, and a run goes on without it. */
+/* As far as run.json can tell: it is for people, and a run goes on without it. Settings are equal, and so are the names of files: a
+ * shorter list is of a program that did not hash label lists and divisions. */
 static sg_status same_data(const sgi_run *run, sg_error *err)
 {
     char *path = path_in(run, "run.json"), *text = NULL;
@@ -123,9 +125,9 @@ static sg_status same_data(const sgi_run *run, sg_error *err)
     sg_status status = path ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
     if (status == SG_OK && sg_file_read(path, TEXT_LIMIT, &text, &size, NULL) == SG_OK) {
         json_t *had = json_loads(text, 0, NULL), *now = sg_json_text(run->group->d->sha256);
-        const char *old = json_string_value(json_object_get(had, "data")), *new = json_string_value(now);
-        if (old && new)
-            status = same_text(run, old, new, "data", err);
+        const char *then = json_string_value(json_object_get(had, "data")), *here = json_string_value(now);
+        if (then && here && strncmp(then, here, strlen(then)) != 0)
+            status = same_text(run, then, here, "data", err);
         json_decref(had);
         json_decref(now);
     }
