@@ -107,7 +107,11 @@ void sg_cli_warn(const sg_cli *cli, const char *fmt, ...)
 sg_status sg_cli_may_write(const sg_cli *cli, const char *path, sg_error *err)
 {
     struct stat st; /* pipes and devices are written to, not replaced */
-    if (sg_cli_has(cli, "force") || stat(path, &st) != 0 || !(S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)))
+    if (stat(path, &st) != 0)
+        return SG_OK;
+    if (S_ISDIR(st.st_mode))
+        return sg_fail(err, SG_E_CONFIG, "%s is a directory, which no file replaces", path);
+    if (sg_cli_has(cli, "force") || !S_ISREG(st.st_mode))
         return SG_OK;
     return sg_fail(err, SG_E_CONFIG, "%s exists; --force replaces it", path);
 }

@@ -79,6 +79,8 @@ static void outputs_to_standard_output(void **state)
     free(table);
     outcome_release(&o);
     fails("score toy.arff toy.arff --per-label labels.tsv", 2, "labels.tsv exists");
+    fails("score toy.arff toy.arff --per-label . --force", 2, ". is a directory");
+    fails("data convert toy.arff --to xc -o . --force", 2, ". is a directory");
     succeeds("score toy.arff toy.arff --per-label labels.tsv --force", "micro_f1");
     succeeds("score toy.arff toy.arff --per-label /dev/null", "micro_f1");
     json_decref(document("data convert toy.arff --to libsvm --json -o -", 2));
