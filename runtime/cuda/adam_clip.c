@@ -140,10 +140,10 @@ static bool build_squares(sg_graph *to, sg_graph *from, const sg_node *sum, cons
 }
 
 /* mul' and product' are those in `to`. */
-static void build_step(sg_graph *to, const sg_node *adam, const sg_value *in, int32_t factor, bool sparse,
-                       sg_value *out)
+static void build_step(sg_graph *to, const sg_node *adam, const sg_value *in, bool sparse, sg_value *out)
 {
     const sg_node *mul = sg_node_of(in[G]);
+    int32_t factor = factor_of(to, mul); /* operands may have changed places */
     sg_value operands[SG_SPARSE_ADAM_INPUTS + 1], f = sg_value_at(to, mul->in[factor]);
     int32_t n = ADAM_INPUTS;
     for (int32_t k = 0; k < ADAM_INPUTS; k++)
@@ -173,9 +173,9 @@ static bool clip(void *user, sg_graph *to, sg_graph *from, const sg_node *node, 
     const sg_node *mul = scaling_of(from, node);
     if (!mul)
         return false;
-    int32_t factor = factor_of(from, mul), value = mul->in[1 - factor];
+    int32_t value = mul->in[1 - factor_of(from, mul)];
     const sg_node *product = maker(from, value), *square = reader_of(from, value, mul);
-    build_step(to, node, in, factor, square && chunk_of(from, product, square) > 0, out);
+    build_step(to, node, in, square && chunk_of(from, product, square) > 0, out);
     return true;
 }
 

@@ -1,6 +1,6 @@
 /* adam_spread.c - in a loop that makes steps on one batch, a row of a sparse layer that the batch does not have is idle: its gradient
  * is zero in all iterations, and nobody reads it. Its n steps, one after the other in registers, can be done in any one iteration.
- * So only rows that the batch has are read and written in each, and of the idle ones every n-th (adam.cu): most of the traffic of
+ * So only rows that the batch has are read and written in each, and of the idle ones every n-th (adam_sparse.cu): most of the traffic of
  * a layer of many columns. Values at the end of the loop are the same to the last bit.
  *
  * Nobody reads: the layer is read in the body, and in loops within it, by products with that batch alone, which do not touch idle rows,

@@ -3,10 +3,12 @@
 #include "runtime/cuda/gelu_sums_internal.h"
 
 #include "ops/ops_internal.h"
+#include "runtime/cuda/column_sums_internal.h"
 #include "runtime/cuda/cuda_kernels.h"
 #include "runtime/cuda/nvrtc_internal.h"
+#include "runtime/leaf_internal.h"
 
-extern const sg_op sg_op_mul, sg_op_gelu_derivative;
+extern const sg_op sg_op_cast, sg_op_mul, sg_op_gelu_derivative;
 
 enum { PACK = 8, LEAST = 128 * PACK, MOST = 512 * PACK, WARP = 32 * PACK }; /* columns: a thread has a pack */
 enum { BLOCKS = 256, ROWS = 4, ACROSS = 32, DOWN = 32 };
@@ -93,7 +95,7 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
 {
     gelu_sums *s = sg_calloc(1, sizeof *s);
     if (!s)
-        return sg_fail(err, SG_E_MEMORY, "out of memory for a chain");
+        return sg_fail(err, SG_E_MEMORY, "out of memory preparing a kernel");
     s->columns = (int32_t)sg_cuda_gelu_columns(spec->attr[0].graph, &s->x, &s->g);
     s->rows = sg_shape_count(&spec->out_shape[0]) / s->columns;
     s->chunk = ((s->rows + BLOCKS - 1) / BLOCKS + ROWS - 1) / ROWS * ROWS;
@@ -111,10 +113,24 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     return SG_OK;
 }
 
+/* Is v the sum over rows of y, as column_sums.c writes it? Fusion makes other bodies of two results as well. */
+static bool is_sum_of_rows(sg_graph *body, sg_value v, sg_value y, int64_t columns)
+{
+    const sg_node *node = sg_node_of(v);
+    while (sg_is_view(node))
+        node = sg_node_of(sg_value_at(body, node->in[0]));
+    if (!sg_cuda_sums_rows(body, node, columns))
+        return false;
+    const sg_node *cast = sg_node_of(sg_value_at(body, node->in[0]));
+    return cast->op == &sg_op_cast && cast->in[0] == y.id;
+}
+
 static bool supports(const sg_kernel_spec *spec)
 {
     int32_t x, g;
-    return spec->n_out == 2 && sg_cuda_gelu_columns(spec->attr[0].graph, &x, &g) > 0;
+    sg_graph *body = spec->attr[0].graph;
+    int64_t columns = spec->n_out == 2 ? sg_cuda_gelu_columns(body, &x, &g) : 0;
+    return columns > 0 && is_sum_of_rows(body, sg_result_value(body, 1), sg_result_value(body, 0), columns);
 }
 
 const sg_cuda_kernel sg_cuda_gelu_sums_kernels[] = {{&sg_op_fused, supports, prepare}, {0}};

@@ -69,8 +69,8 @@ struct totals {
     }
 };
 
-/* As layer_norm.cu has them. */
-__device__ static inline void find_statistics(const sg_cuda_norm &s, rows_held &rows, totals &t)
+/* As layer_norm.cu has them; of rows behind the end 0, as without eps zeros have no deviation to divide by. */
+__device__ static inline void find_statistics(const sg_cuda_norm &s, rows_held &rows, totals &t, int64_t first, int64_t end)
 {
     float sum[VALUES] = {}, size = (float)SG_CUDA_NORM_USUAL;
 #pragma unroll
@@ -94,7 +94,7 @@ __device__ static inline void find_statistics(const sg_cuda_norm &s, rows_held &
     for (int r = 0; r < ROWS; r++) {
         float off = s.centred ? sum[2 * r] / size : 0, variance = sum[2 * r + 1] / size - off * off;
         rows.mean[r] += off;
-        rows.rstd[r] = 1 / sqrtf((variance < 0 ? 0 : variance) + s.eps); /* NaN stays */
+        rows.rstd[r] = first + r < end ? 1 / sqrtf((variance < 0 ? 0 : variance) + s.eps) : 0; /* NaN stays */
     }
 }
 
@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(THREADS, 1) layer_norm_reverse(sg_cuda_norm s)
         const int64_t first = at + group * ROWS;
         load(next, s, first + GROUPS * ROWS, end, column);
         if (!s.rstd)
-            find_statistics(s, rows, t);
+            find_statistics(s, rows, t, first, end);
         reverse_rows(s, rows, gamma, t, first, end, column, sums);
         rows = next;
     }
