@@ -71,3 +71,11 @@ void sg_body_input_at(const sg_graph *body, int32_t index, sg_value *inner, sg_v
     *inner = sg_value_at((sg_graph *)body, body->inputs[index].inner);
     *outer = body->inputs[index].outer;
 }
+
+int32_t sg_body_input_index(const sg_graph *body, int32_t value)
+{
+    for (int32_t k = 0; k < sg_body_input_count(body); k++)
+        if (body->inputs[k].inner == value)
+            return k;
+    return -1;
+}

@@ -556,6 +556,8 @@ sg_value sg_body_state(sg_graph *body, sg_value initial);
 /* Inputs of the body in order, with the parent's value each one starts from. */
 int32_t sg_body_input_count(const sg_graph *body);
 void sg_body_input_at(const sg_graph *body, int32_t index, sg_value *inner, sg_value *outer);
+/* Which input of the body the value with this id is; -1: none. */
+int32_t sg_body_input_index(const sg_graph *body, int32_t value);
 /* Is input `index` a value captured by its use, which no iteration changes? States and entries are not. */
 bool sg_body_input_captured(const sg_graph *body, int32_t index);
 /* Entries assigned inside the body: they are loop state. `inner` is the value at the start of an iteration, `next` the

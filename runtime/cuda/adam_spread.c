@@ -56,40 +56,26 @@ static const sg_node *loop_of(const sg_graph *body)
     return NULL;
 }
 
-/* Which input of the body is this value? -1: none. `outer` is what it starts from. */
-static int32_t input_of(const sg_graph *body, int32_t value, sg_value *outer)
-{
-    sg_value inner;
-    for (int32_t k = 0; k < sg_body_input_count(body); k++) {
-        sg_body_input_at(body, k, &inner, outer);
-        if (inner.id == value)
-            return k;
-    }
-    return -1;
-}
-
 /* The same in all iterations: a number, or what the loop takes in and never changes. */
 static bool is_constant(sg_graph *body, const sg_node *loop, int32_t value)
 {
-    sg_value outer;
-    int32_t k = input_of(body, value, &outer);
+    int32_t k = sg_body_input_index(body, value);
     return k < 0 ? sg_node_of(sg_value_at(body, value))->op == &sg_op_constant : sg_repeat_input_output(loop, k) < 0;
 }
 
 /* Does the iteration make `next` of the body input `value`? */
 static bool becomes(const sg_graph *body, const sg_node *loop, int32_t value, int32_t next)
 {
-    sg_value outer;
-    int32_t k = input_of(body, value, &outer), output = k < 0 ? -1 : sg_repeat_input_output(loop, k);
+    int32_t k = sg_body_input_index(body, value), output = k < 0 ? -1 : sg_repeat_input_output(loop, k);
     return output >= 0 && sg_repeat_next(loop, output).id == next;
 }
 
 static bool is_one(sg_graph *body, const sg_node *loop, int32_t value)
 {
-    sg_value outer;
+    sg_value inner, outer;
     const sg_node *node = sg_node_of(sg_value_at(body, value));
     if (node->op != &sg_op_constant && is_constant(body, loop, value)) {
-        input_of(body, value, &outer);
+        sg_body_input_at(body, sg_body_input_index(body, value), &inner, &outer);
         node = sg_node_of(outer);
     }
     return node->op == &sg_op_constant && node->attr[0].count == 1 && node->attr[0].reals[0] == 1;

@@ -21,17 +21,6 @@ typedef struct gelu_sums {
 
 /* ---- the body */
 
-static int32_t input_of(sg_graph *body, int32_t value)
-{
-    sg_value inner, outer;
-    for (int32_t k = 0; k < sg_body_input_count(body); k++) {
-        sg_body_input_at(body, k, &inner, &outer);
-        if (inner.id == value)
-            return k;
-    }
-    return -1;
-}
-
 static bool rows_fit(const sg_shape *s)
 {
     int64_t n = s->rank > 1 ? s->dim[s->rank - 1] : 0;
@@ -48,8 +37,8 @@ int64_t sg_cuda_gelu_columns(sg_graph *body, int32_t *x, int32_t *g)
         const sg_node *slope = sg_node_of(sg_value_at(body, mul->in[k]));
         if (slope->op != &sg_op_gelu_derivative)
             continue;
-        *x = input_of(body, slope->in[0]);
-        *g = input_of(body, mul->in[1 - k]);
+        *x = sg_body_input_index(body, slope->in[0]);
+        *g = sg_body_input_index(body, mul->in[1 - k]);
         bool alike = *x >= 0 && *g >= 0 && sg_body_input_count(body) == 2 &&
                      sg_shape_equal(sg_shape_of(sg_value_at(body, mul->in[1 - k])), sg_shape_of(y)) &&
                      sg_shape_equal(sg_shape_of(sg_value_at(body, slope->in[0])), sg_shape_of(y));

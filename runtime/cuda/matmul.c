@@ -237,18 +237,6 @@ static sg_status build(product *p, const sg_device *device, sg_matmul_problem m,
     return choose(p, device, &m, err);
 }
 
-/* Which operand of a fused node is this value of its body? -1: none. */
-static int32_t operand_of(sg_graph *body, int32_t value)
-{
-    sg_value inner, outer;
-    for (int32_t k = 0; k < sg_body_input_count(body); k++) {
-        sg_body_input_at(body, k, &inner, &outer);
-        if (inner.id == value)
-            return k;
-    }
-    return -1;
-}
-
 static void read_body(product *p, sg_graph *body)
 {
     const sg_node *multiply = sg_cuda_product_in(body);
@@ -256,10 +244,10 @@ static void read_body(product *p, sg_graph *body)
     for (int32_t i = multiply->index + 1; i < sg_node_count(body); i++)
         if (sg_node_at(body, i)->n_in > 0)
             sg_cuda_product_extend(body, &end, sg_node_at(body, i));
-    p->a = operand_of(body, multiply->in[0]);
-    p->b = operand_of(body, multiply->in[1]);
-    p->row = operand_of(body, end.row);
-    p->whole = operand_of(body, end.whole);
+    p->a = sg_body_input_index(body, multiply->in[0]);
+    p->b = sg_body_input_index(body, multiply->in[1]);
+    p->row = sg_body_input_index(body, end.row);
+    p->whole = sg_body_input_index(body, end.whole);
 }
 
 static sg_matmul_problem read_spec(product *p, const sg_kernel_spec *spec)

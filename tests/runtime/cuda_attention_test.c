@@ -15,6 +15,7 @@
 #include "autodiff/autodiff.h"
 #include "ops/ops.h"
 #include "runtime/runtime.h"
+#include "tests/support/gpu_session.h"
 #include "tests/support/graph_run.h"
 
 typedef struct request {
@@ -198,17 +199,7 @@ static void keys_without_a_query(void **state)
 
 int main(void)
 {
-    setenv("SEALGRAPH_MODULE_PATH", SG_BINARY_DIR, 0);
-    sg_store *store = sg_store_new(SG_F32);
-    sg_session *session = NULL;
-    sg_error err = {0};
-    sg_session_options options = {.size = sizeof options, .backend = "cuda"};
-    bool there = sg_session_new(&session, store, &options, &err) == SG_OK;
-    if (!there)
-        printf("skipped: %s\n", err.text);
-    sg_session_free(session);
-    sg_store_free(store);
     const struct CMUnitTest tests[] = {cmocka_unit_test(one_choice_for_all_orders),
                                        cmocka_unit_test(keys_without_a_query)};
-    return there ? cmocka_run_group_tests(tests, NULL, NULL) : 77;
+    return test_gpu_is_there(NULL) ? cmocka_run_group_tests(tests, NULL, NULL) : TEST_SKIPPED;
 }

@@ -15,6 +15,7 @@
 #include "models/models.h"
 #include "ops/ops.h"
 #include "runtime/runtime.h"
+#include "tests/support/gpu_session.h"
 #include "tests/support/graph_run.h"
 
 enum { BATCH = 2, WORDS = 80, VOCABULARY = 50, MOST = 64, ELEMENTS = 400000 };
@@ -277,18 +278,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(encoder), cmocka_unit_test(sums_over_rows),
                                        cmocka_unit_test(learning)};
-    sg_store *store = sg_store_new(SG_F32);
-    sg_session *session = NULL;
-    sg_error err = {0};
-    sg_session_options options = {.size = sizeof options, .backend = "cuda", .precision = "bf16"};
-    setenv("SEALGRAPH_MODULE_PATH", SG_BINARY_DIR, 0);
-    sg_status status = sg_session_new(&session, store, &options, &err);
-    sg_session_free(session);
-    sg_store_free(store);
-    if (status != SG_OK) {
-        printf("skipped: %s\n", err.text);
-        return 77;
-    }
+    if (!test_gpu_is_there("bf16"))
+        return TEST_SKIPPED;
     sg_autodiff_start();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -170,12 +170,7 @@ static void steps_read_rows_where_they_lie(void **state)
 
 int main(void)
 {
-    sg_store *store = sg_store_new(SG_F32);
-    sg_session *session = test_gpu_session(store);
-    bool there = session != NULL;
-    sg_session_free(session);
-    sg_store_free(store);
     const struct CMUnitTest tests[] = {cmocka_unit_test(equal_bits_at_every_place),
                                        cmocka_unit_test(steps_read_rows_where_they_lie)};
-    return there ? cmocka_run_group_tests(tests, NULL, NULL) : TEST_SKIPPED;
+    return test_gpu_is_there(NULL) ? cmocka_run_group_tests(tests, NULL, NULL) : TEST_SKIPPED;
 }
