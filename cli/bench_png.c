@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -16,16 +17,26 @@ static int convert(int in, const char *option, const char *argument)
 {
     char *const arguments[] = {PROGRAM, "--zoom=2", (char *)option, (char *)argument, NULL};
     posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attr;
+    sigset_t none; /* signals.c blocks some, which a child would inherit */
     pid_t child;
     int status = -1;
     if (posix_spawn_file_actions_init(&actions) != 0)
         return -1;
+    if (posix_spawnattr_init(&attr) != 0) {
+        posix_spawn_file_actions_destroy(&actions);
+        return -1;
+    }
+    sigemptyset(&none);
     bool ready = posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO) == 0 &&
-                 posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0) == 0;
+                 posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0) == 0 &&
+                 posix_spawnattr_setsigmask(&attr, &none) == 0 &&
+                 posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK) == 0;
     extern char **environ;
-    if (ready && posix_spawnp(&child, PROGRAM, &actions, NULL, arguments, environ) == 0)
+    if (ready && posix_spawnp(&child, PROGRAM, &actions, &attr, arguments, environ) == 0)
         while (waitpid(child, &status, 0) < 0 && errno == EINTR)
             ;
+    posix_spawnattr_destroy(&attr);
     posix_spawn_file_actions_destroy(&actions);
     return status >= 0 && WIFEXITED(status) && WEXITSTATUS(status) != 127 ? WEXITSTATUS(status) : -1;
 }

@@ -198,8 +198,8 @@ void sg_watch_end(sg_watch *watch); /* clears the progress bar */
 void sg_watch_free(sg_watch *watch);
 
 /* ---- signals (signals.c): the first SIGINT, SIGTERM or SIGHUP asks to stop, the second ends at once */
-void sg_signals_install(void);
-int sg_signal_caught(void); /* its number, or 0 */
+void sg_signals_install(void); /* before any other thread exists: those of later inherit what is blocked */
+int sg_signal_caught(void);    /* its number, or 0 */
 /* The same as a predicate for long library calls. */
 bool sg_stop_requested(void *unused);
 
