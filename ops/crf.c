@@ -166,12 +166,6 @@ sg_value sg_crf_marginals(sg_crf crf, sg_value emissions, sg_value lengths)
 
 /* ------------------------------------------------------------------------------------------------ score of a path */
 
-/* Number of each step as a real, [B, T]. */
-static sg_value step_numbers(sg_value emissions)
-{
-    return sg_add_scalar(sg_cumsum(sg_ones_like(sg_sum(emissions, 2)), 1), -1);
-}
-
 /* Scores of the transitions into each step, [B, T]; what it gives at the first step means nothing. */
 static sg_value moves(sg_value transitions, sg_value tags)
 {
@@ -182,7 +176,7 @@ static sg_value moves(sg_value transitions, sg_value tags)
 
 static sg_value path_score(const sg_crf *crf, sg_value emissions, sg_value tags, sg_value lengths)
 {
-    sg_value at = step_numbers(emissions), zero = sg_number(emissions, 0), first = sg_equal(at, zero);
+    sg_value at = sg_step_numbers(emissions), zero = sg_number(emissions, 0), first = sg_equal(at, zero);
     sg_value picked = sg_squeeze(sg_gather_elements(emissions, sg_expand_dims(tags, 2), 2), 2);
     sg_value arrival = sg_where(first, sg_gather(crf->start, tags), moves(crf->transitions, tags));
     sg_value total = sg_add(picked, arrival), ends = sg_gather(crf->end, tags);

@@ -67,17 +67,25 @@ typedef struct unrolled {
     sg_value h, c, *out, *gates, *cells;
 } unrolled;
 
+static sg_value gates_of(const sg_decompose_args *a, sg_value h, int64_t t)
+{
+    return sg_add(sg_step_at(a->in[SG_LSTM_Z], t), sg_matmul_nt(h, a->in[SG_LSTM_W]));
+}
+
+/* Past a row's length what a step is given is 0, and so are the results: whatever is there, NaN included, reaches nothing, and no
+ * cotangent comes to it as 0 times that. */
 static void step(unrolled *u, const sg_decompose_args *a, sg_value mask, int64_t t)
 {
-    sg_value z = sg_add(sg_step_at(a->in[SG_LSTM_Z], t), sg_matmul_nt(u->h, a->in[SG_LSTM_W])), next_c, gates;
-    sg_value next_h = cell(z, u->c, &next_c, &gates);
+    sg_value next_c, gates;
     if (sg_is_none(mask)) {
-        u->out[t] = u->h = next_h;
+        u->out[t] = u->h = cell(gates_of(a, u->h, t), u->c, &next_c, &gates);
         u->cells[t] = u->c = next_c;
         u->gates[t] = gates;
         return;
     }
-    sg_value inside = sg_slice_places(mask, 1, t, t + 1), zero = sg_number(next_h, 0);
+    sg_value inside = sg_slice_places(mask, 1, t, t + 1), zero = sg_number(u->h, 0);
+    sg_value z = sg_where(inside, gates_of(a, sg_where(inside, u->h, zero), t), zero);
+    sg_value next_h = cell(z, sg_where(inside, u->c, zero), &next_c, &gates);
     u->out[t] = sg_where(inside, next_h, zero);
     u->cells[t] = sg_where(inside, next_c, zero);
     u->gates[t] = sg_where(inside, gates, zero);
@@ -179,7 +187,8 @@ sg_lstm_state sg_lstm_cell(sg_value x, sg_lstm_state last, sg_lstm_weights w)
 sg_lstm_result sg_lstm(sg_value x, sg_value lengths, sg_lstm_weights w, sg_lstm_state first, bool reverse)
 {
     sg_lstm_result r = {SG_NONE, {SG_NONE, SG_NONE}};
-    sg_value z = with_bias(sg_matmul_nt(x, w.w_ih), &w);
+    /* The gradient of w_ih multiplies x past a length by 0, which would let a NaN through. */
+    sg_value z = with_bias(sg_matmul_nt(sg_zero_past(x, lengths), w.w_ih), &w);
     if (sg_is_none(z) || sg_is_none(w.w_hh))
         return r;
     if (sg_rank_of(z) != 3 || sg_rank_of(w.w_hh) != 2) {

@@ -34,6 +34,17 @@ sg_value sg_length_mask(sg_value lengths, int64_t steps)
     return sg_gather(masks, lengths);
 }
 
+sg_value sg_step_numbers(sg_value x) { return sg_add_scalar(sg_cumsum(sg_ones_like(sg_sum(x, 2)), 1), -1); }
+
+sg_value sg_zero_past(sg_value x, sg_value lengths)
+{
+    if (sg_is_none(x) || sg_is_none(lengths) || sg_rank_of(x) != 3 || sg_rank_of(lengths) != 1 ||
+        sg_dim_of(x, 0) != sg_dim_of(lengths, 0))
+        return x;
+    sg_value inside = sg_less(sg_step_numbers(x), sg_expand_dims(sg_cast(lengths, sg_dtype_of(x)), 1));
+    return sg_where(sg_expand_dims(inside, 2), x, sg_number(x, 0));
+}
+
 sg_value sg_step_zeros(sg_value x, int64_t width) { return sg_zeros_like(sg_sum(sg_slice_places(x, 2, 0, width), 1)); }
 
 sg_status sg_require_lengths(const sg_infer_args *args, int32_t input, const sg_shape *x)

@@ -11,6 +11,10 @@ sg_value sg_step_at(sg_value x, int64_t t);
 sg_value sg_stack_steps(const sg_value *step, int64_t steps, sg_value model, int64_t width);
 /* BOOL [B, T]: t < lengths[b]. Looked up in a table of masks, so that a length outside [0, T] is an index out of range. */
 sg_value sg_length_mask(sg_value lengths, int64_t steps);
+/* Number of each step of x [B, T, any] as a real, [B, T]; it depends on the shape alone, and a graph with it can be resized. */
+sg_value sg_step_numbers(sg_value x);
+/* x [B, T, K] with 0 past each row's length, whatever is there. For builders: what does not fit is left to the op's shape rule. */
+sg_value sg_zero_past(sg_value x, sg_value lengths);
 /* Zeros [B, width] for x [B, T, at least `width`]. */
 sg_value sg_step_zeros(sg_value x, int64_t width);
 
