@@ -179,15 +179,9 @@ static int64_t result_count(const conv *c)
     return c->given.result == SG_CONV_X ? c->x_count : c->given.result == SG_CONV_Y ? c->y_count : c->w_count;
 }
 
-static bool run(const sg_launch *l, float *x, float *w, float *y, sg_error *err)
+static bool run_blocks(const sg_launch *l, float *x, float *w, float *y, int32_t threads, sg_error *err)
 {
     const conv *c = l->state;
-    int32_t threads = c->serial ? 1 : l->threads;
-    bool of_w = c->given.result == SG_CONV_W;
-    if (sg_conv_padded(&c->given) && !sg_conv_finite(of_w ? y : w, of_w ? c->y_count : c->w_count)) {
-        sg_conv_direct(&c->given, x, w, y, result_count(c));
-        return true;
-    }
     char *scratch = (char *)l->workspace + (size_t)c->blocks * (c->packed[0] + c->packed[1]);
     float *partial = (float *)(scratch + (size_t)l->threads * c->scratch);
     job j = {c, x, w, y, l->workspace, scratch, partial, 0};
@@ -199,6 +193,24 @@ static bool run(const sg_launch *l, float *x, float *w, float *y, sg_error *err)
     if (j.failed)
         sg_fail(err, SG_E_DEVICE, "oneDNN failed in a convolution");
     return !j.failed;
+}
+
+/* What meets the padding must be finite for oneDNN. It is the weights, which are looked at first; or y, in the gradient of the weights,
+ * which is as large as all images. There the gradient is looked at instead: every product with y is in it, so if 0 * y is NaN for a tap
+ * on the padding, it has that NaN. */
+static bool run(const sg_launch *l, float *x, float *w, float *y, sg_error *err)
+{
+    const conv *c = l->state;
+    int32_t threads = c->serial ? 1 : l->threads;
+    bool padded = sg_conv_padded(&c->given), of_w = c->given.result == SG_CONV_W;
+    bool direct = padded && !of_w && !sg_conv_finite(threads, w, c->w_count);
+    if (!direct && !run_blocks(l, x, w, y, threads, err))
+        return false;
+    if (padded && of_w)
+        direct = !sg_conv_finite(threads, w, c->w_count) && !sg_conv_finite(threads, y, c->y_count);
+    if (direct)
+        sg_conv_direct(&c->given, x, w, y, result_count(c));
+    return true;
 }
 
 /* oneDNN's handles are not const, but sources are only read. */

@@ -4,6 +4,7 @@
  * 0 * NaN is not nothing. So where what meets the padding (the weights, or y in their gradient) has a NaN or an infinity, the sum is
  * made of the taps on elements alone, in the order of the reference rule. */
 #include "runtime/cpu/conv_internal.h"
+#include "runtime/cpu/cpu_internal.h"
 
 #include <string.h>
 
@@ -12,17 +13,36 @@ bool sg_conv_padded(const sg_conv_shape *s)
     return s->axis[0].before || s->axis[0].after || s->axis[1].before || s->axis[1].after;
 }
 
+enum { SCAN_BLOCK = 1 << 15 };
+
+typedef struct scan {
+    const float *v;
+    int64_t n;
+    int found; /* set by any thread */
+} scan;
+
 /* All bits of the exponent are set in infinities and NaNs. */
-bool sg_conv_finite(const float *v, int64_t n)
+static void scan_blocks(void *arg, int64_t begin, int64_t end, int32_t thread)
 {
     enum { EXPONENT = 0x7f800000 };
+    (void)thread;
+    scan *s = arg;
+    int64_t last = end * SCAN_BLOCK < s->n ? end * SCAN_BLOCK : s->n;
     int32_t found = 0;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = begin * SCAN_BLOCK; i < last; i++) {
         int32_t bits;
-        memcpy(&bits, v + i, sizeof bits);
+        memcpy(&bits, s->v + i, sizeof bits);
         found |= (bits & EXPONENT) == EXPONENT;
     }
-    return !found;
+    if (found)
+        __atomic_store_n(&s->found, 1, __ATOMIC_RELAXED);
+}
+
+bool sg_conv_finite(int32_t threads, const float *v, int64_t n)
+{
+    scan s = {v, n, 0};
+    sg_cpu_parallel(threads, (n + SCAN_BLOCK - 1) / SCAN_BLOCK, scan_blocks, &s);
+    return !s.found;
 }
 
 /* Places at which a tap of this axis meets an element: the element at place p is p stride + shift. */

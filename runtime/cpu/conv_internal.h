@@ -8,7 +8,8 @@
 #include <stdint.h>
 
 bool sg_conv_padded(const sg_conv_shape *shape);
-bool sg_conv_finite(const float *v, int64_t n);
+/* Is none of n elements NaN or infinite? By up to `threads` threads of the run. */
+bool sg_conv_finite(int32_t threads, const float *v, int64_t n);
 /* The result, of `count` elements, from the other two of x, w and y; the shape is that of the whole. */
 void sg_conv_direct(const sg_conv_shape *shape, float *x, float *w, float *y, int64_t count);
 
