@@ -1,6 +1,7 @@
 /* bench.c - timing plans: warm-up, many runs, the middle and the spread. */
 #include "benchmarks/bench_internal.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -49,8 +50,8 @@ static sg_status take_samples(const sg_bench *bench, bool apart, sg_session *ses
     double one;
     SG_TRY(run_many(session, plan, WARM, &one, err));
     SG_TRY(run_many(session, plan, 1, &one, err));
-    s->batch = apart && one < BATCH_SECONDS ? (int32_t)(BATCH_SECONDS / one) + 1 : 1;
-    s->batch = s->batch < MOST_BATCH ? s->batch : MOST_BATCH;
+    s->batch =
+        apart ? (int32_t)fmin(BATCH_SECONDS / one + 1, MOST_BATCH) : 1; /* of a time too short to tell: MOST_BATCH */
     double start = now(), elapsed = 0;
     for (s->n = 0; s->n < MOST; s->n++) {
         if (s->n >= LEAST && elapsed > (s->n < WANTED ? 4 : 1) * bench->seconds)

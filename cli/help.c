@@ -226,9 +226,8 @@ static void manual(void)
     printf(
         ".Sh EXIT STATUS\n.Bl -tag -width Ds\n.It 0\nsuccess\n.It "
         "1\nfailure at run time, also of reading or writing files\n.It 2\nwrong use or configuration\n.It 3\nbad input "
-        "data\n.It 4\ntraining diverged\n.It 5\na condition of\n.Fl \\-require\ndid not hold\n.It 130 , 143\nstopped "
-        "by "
-        "SIGINT, SIGTERM\n.El\n");
+        "data\n.It 4\ntraining diverged\n.It 5\na condition of\n.Fl \\-require\ndid not hold\n.It 129 , 130 , 143\n"
+        "stopped by SIGHUP, SIGINT, SIGTERM\n.El\n");
 }
 
 static const sg_verb *find(const sg_cli *cli)

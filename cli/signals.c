@@ -1,5 +1,5 @@
 /* signals.c - an orderly end: the first SIGINT, SIGTERM or SIGHUP sets a flag that long work looks at between steps, the second
- * ends the program at once.
+ * ends the program at once. Verbs that look at no flag are left alone: one that waits for a pipe must end at the first.
  *
  * A thread of its own waits for them and every other one blocks them, so no handler ever runs on the stack of a thread that
  * computes: oneDNN's matrix products up to 3.11.1 keep the stack pointer just above their operands on the heap, and the frame of
@@ -25,17 +25,19 @@ static void *wait_for_signals(void *set)
     return NULL;
 }
 
-void sg_signals_install(void)
+void sg_signals_install(const sg_verb *verb)
 {
     static sigset_t set;
     struct sigaction hangup;
     pthread_t thread;
+    signal(SIGXFSZ, SIG_IGN); /* a file over the limit is an error of writing, like a full disk */
+    if (!verb->in_steps)
+        return;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) /* nohup */
         sigaddset(&set, SIGHUP);
-    signal(SIGXFSZ, SIG_IGN); /* a file over the limit is an error of writing, like a full disk */
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     if (pthread_create(&thread, NULL, wait_for_signals, &set) == 0)
         pthread_detach(thread);

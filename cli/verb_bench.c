@@ -175,5 +175,6 @@ const sg_verb sg_verb_bench = {
     .min_arguments = 1,
     .max_arguments = 1,
     .flags = flags,
+    .in_steps = true,
     .run = run,
 };

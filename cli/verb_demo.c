@@ -245,5 +245,6 @@ const sg_verb sg_verb_demo = {
     .reads = SG_READS_DEVICE "|seed|data.split_seed|data.fractions|data.scaling|model.*|energy.*|train.*|loss.method|"
                              "loss.samples|loss.energy_weight|loss.bce_weight|loss.n_energy|loss.n_task|",
     .flags = flags,
+    .in_steps = true,
     .run = run,
 };

@@ -133,5 +133,6 @@ const sg_verb sg_verb_ops = {
         "sample behind each figure.",
     .max_arguments = 1,
     .flags = flags,
+    .in_steps = true,
     .run = run,
 };

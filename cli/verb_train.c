@@ -353,5 +353,6 @@ const sg_verb sg_verb_train = {
         "RUN/seed-N, and tells means and deviations; on a GPU they run at the same time.",
     .takes = SG_TAKES_CONFIG | SG_TAKES_OUTPUT | SG_TAKES_RUN | SG_TAKES_REQUIRE,
     .max_arguments = 1,
+    .in_steps = true,
     .run = run,
 };

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include "serialize/serialize.h"
 #include "tests/support/graph_run.h"
 #include "tests/support/model_files.h"
+#include "tests/support/training.h"
 #include "tests/support/training_run.h"
 
 static char *base, *whole; /* folder of all runs; the undisturbed run */
@@ -98,31 +100,72 @@ static void stopped_runs_go_on(void **state)
     free(folder);
 }
 
-/* A child trains; it is killed after a while, over and over, until one comes to the end. */
+/* ---- a child that trains, and waits for leave at whatever it tells */
+
+static bool wait_for_leave(void *user, const sg_train_event *e)
+{
+    char byte = 0;
+    (void)e;
+    return write(*(int *)user, &byte, 1) == 1 && read(*(int *)user, &byte, 1) == 1;
+}
+
+static pid_t start_child(const char *folder, int *leave)
+{
+    int ends[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        close(ends[0]);
+        sg_train_result result;
+        sg_error err = {0};
+        sg_config *config = training_config(TRAINING_RECIPE(6), NULL, 0);
+        sg_training_data *data = training_data(config);
+        sg_train_options options = {
+            .size = sizeof options, .folder = folder, .listener = wait_for_leave, .user = &ends[1]};
+        sg_status status = sg_train(config, data, &options, &result, &err);
+        if (status != SG_OK)
+            print_error("%s\n", err.text);
+        _exit(status == SG_OK && result.finished ? 0 : 1);
+    }
+    close(ends[1]);
+    *leave = ends[0];
+    return child;
+}
+
+/* Leave for so much of what it tells; false if it came to its end. */
+static bool go_on_for(int leave, int events)
+{
+    char byte;
+    for (int i = 0; i < events; i++)
+        if (read(leave, &byte, 1) != 1 || send(leave, &byte, 1, MSG_NOSIGNAL) != 1)
+            return false;
+    return true;
+}
+
+/* A child is killed, over and over, until one comes to the end: a little after the start, a batch or an epoch (six batches), or all
+ * the files of an epoch. None gets further than to what it tells next, so it does not matter how fast this machine is. */
 static void killed_runs_go_on(void **state)
 {
     (void)state;
+    enum { EVENTS = 13, MOST = 200 };
     char *folder = run_folder("killed");
     int kills = 0, status = -1;
-    for (int i = 0; i < 200; i++) {
-        pid_t child = fork();
-        assert_true(child >= 0);
-        if (child == 0) {
-            run_outcome o = train_in(folder, NULL, NULL, false, NULL);
-            if (o.status != SG_OK)
-                print_error("%s\n", o.err.text);
-            _exit(o.status == SG_OK ? 0 : 1);
+    for (bool going = true; going && kills < MOST; kills += going) {
+        int leave;
+        pid_t child = start_child(folder, &leave);
+        going = go_on_for(leave, (int)(EVENTS * test_uniform(21, 2 * kills)));
+        struct timespec pause = {0, (long)(2e7 * pow(test_uniform(21, 2 * kills + 1), 3))};
+        if (going) {
+            nanosleep(&pause, NULL);
+            kill(child, SIGKILL);
         }
-        struct timespec pause = {0, (long)(1e6 * (2 + (20 + 5 * i) * test_uniform(21, i)))};
-        nanosleep(&pause, NULL);
-        kill(child, SIGKILL);
         assert_int_equal(waitpid(child, &status, 0), child);
-        if (WIFEXITED(status) || is_in(folder, "metrics.json"))
-            break;
-        kills++;
+        close(leave);
+        going = going && !is_in(folder, "metrics.json");
     }
     print_message("killed %d times\n", kills);
-    assert_true(!WIFEXITED(status) || WEXITSTATUS(status) == 0);
+    assert_true(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
     assert_true(kills > 0);
     same_runs(folder, whole);
     free(folder);

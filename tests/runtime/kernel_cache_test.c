@@ -177,7 +177,7 @@ static void only_own_files(void **state)
     finds_nothing("key");
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkfifo(path, 0600), 0);
-    alarm(10); /* a pipe that nobody writes to is not waited for */
+    alarm(300); /* a pipe that nobody writes to is not waited for */
     finds_nothing("key");
     alarm(0);
     assert_int_equal(rename(moved, path), 0);

@@ -21,8 +21,8 @@ sg_error data_error;
 static const char *new_path(int slot, const char *name)
 {
     if (!folder[0]) {
-        snprintf(folder, sizeof folder, "%s/test-files-%ld", SG_BINARY_DIR, (long)getpid());
-        assert_int_equal(mkdir(folder, 0700), 0);
+        snprintf(folder, sizeof folder, "%s/test-files-XXXXXX", SG_BINARY_DIR);
+        assert_non_null(mkdtemp(folder));
     }
     snprintf(path_of[slot], sizeof path_of[slot], "%s/%s", folder, name);
     if (made_count < MAX_FILES)
