@@ -199,6 +199,8 @@ static void man_variables(void)
         {"SEALGRAPH_CACHE", "Kernels that were compiled for the GPU are kept in this folder, up to 1024 of them, by "
                             "default $XDG_CACHE_HOME/sealgraph or ~/.cache/sealgraph; off keeps none. The folder may "
                             "be removed at any time."},
+        {"SEALGRAPH_ISA",
+         "Kernels for a lower instruction set of the processor than its best: x86-64, avx2 or avx512."},
         {"NO_COLOR , CLICOLOR_FORCE", "turn colours off or on."},
     };
     printf(".Sh ENVIRONMENT\n.Bl -tag -width Ds\n");

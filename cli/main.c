@@ -1,5 +1,6 @@
 /* main.c - the program: finds the verb, prepares output and signals, runs it. */
 #include "cli/cli.h"
+#include "runtime/runtime.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -91,7 +92,8 @@ static int run(sg_cli *cli, int argc, char **argv)
     sg_error err;
     cli->json = asks_for_json(argc, argv);
     cli->color_err = wants_color(cli, STDERR_FILENO);
-    if (default_verbosity(&cli->verbosity, &err) != SG_OK || sg_cli_parse(cli, argc, argv, &err) != SG_OK)
+    if (default_verbosity(&cli->verbosity, &err) != SG_OK || sg_cpu_isa_check(&err) != SG_OK ||
+        sg_cli_parse(cli, argc, argv, &err) != SG_OK)
         return sg_cli_usage_error(cli, &err);
     cli->color_out = wants_color(cli, STDOUT_FILENO);
     cli->color_err = wants_color(cli, STDERR_FILENO);

@@ -56,6 +56,9 @@ int32_t sg_machine_threads(void);
 const char *sg_session_describe(const sg_session *session);
 /* Instruction set that kernels were chosen for on this machine: "avx512", "avx2" or "x86-64". */
 const char *sg_cpu_isa(void);
+/* SEALGRAPH_ISA, which may name a lower one, must be unset, empty, or one of these that the processor has; else SG_E_CONFIG. A session
+ * on "cpu" checks it too. */
+sg_status sg_cpu_isa_check(sg_error *err);
 /* Names of the backends that can be asked for, comma-separated: "cpu, reference", and "cuda" if its module is there. */
 const char *sg_backend_names(void);
 /* Where the module of backend `name` ("cuda") is, or why it cannot be loaded, in one line; returns `out`. */

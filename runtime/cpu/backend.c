@@ -7,18 +7,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-static sg_isa detect(void)
+static const char *const isa_names[] = {"x86-64", "avx2", "avx512"};
+
+static sg_isa processor_isa(void)
 {
-    const char *wish = getenv("SEALGRAPH_ISA");
     bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
                   __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-    sg_isa isa = avx512 ? SG_ISA_AVX512 : avx2 ? SG_ISA_AVX2 : SG_ISA_X86_64;
-    if (wish && strcmp(wish, "x86-64") == 0)
-        return SG_ISA_X86_64;
-    if (wish && strcmp(wish, "avx2") == 0 && isa > SG_ISA_AVX2)
-        return SG_ISA_AVX2;
-    return isa;
+    return avx512 ? SG_ISA_AVX512 : avx2 ? SG_ISA_AVX2 : SG_ISA_X86_64;
+}
+
+/* What the processor has, or what SEALGRAPH_ISA names, which it must have as well. */
+static sg_status choose_isa(sg_isa *out, sg_error *err)
+{
+    const char *wish = getenv("SEALGRAPH_ISA");
+    *out = processor_isa();
+    if (!wish || !*wish)
+        return SG_OK;
+    for (sg_isa isa = SG_ISA_X86_64; isa <= SG_ISA_AVX512; isa++)
+        if (strcmp(wish, isa_names[isa]) == 0) {
+            if (isa > *out)
+                return sg_fail(err, SG_E_CONFIG, "SEALGRAPH_ISA is %s, but this processor has %s at most", wish,
+                               isa_names[*out]);
+            *out = isa;
+            return SG_OK;
+        }
+    return sg_fail(err, SG_E_CONFIG, "SEALGRAPH_ISA must be one of %s|%s|%s, not '%.40s'", isa_names[SG_ISA_X86_64],
+                   isa_names[SG_ISA_AVX2], isa_names[SG_ISA_AVX512], wish);
+}
+
+sg_status sg_cpu_isa_check(sg_error *err)
+{
+    sg_isa isa;
+    return choose_isa(&isa, err);
 }
 
 sg_isa sg_cpu_isa_level(void)
@@ -26,23 +47,23 @@ sg_isa sg_cpu_isa_level(void)
     static int known = -1; /* every thread that races here computes the same answer */
     int level = __atomic_load_n(&known, __ATOMIC_RELAXED);
     if (level < 0) {
-        level = (int)detect();
+        sg_error err;
+        sg_isa isa;
+        choose_isa(&isa, &err);
+        level = (int)isa;
         __atomic_store_n(&known, level, __ATOMIC_RELAXED);
     }
     return (sg_isa)level;
 }
 
-const char *sg_cpu_isa(void)
-{
-    static const char *const names[] = {"x86-64", "avx2", "avx512"};
-    return names[sg_cpu_isa_level()];
-}
+const char *sg_cpu_isa(void) { return isa_names[sg_cpu_isa_level()]; }
 
 static sg_status cpu_open(const sg_device_options *options, sg_device **out, sg_error *err)
 {
     if (strcmp(options->spec, "cpu") != 0)
         return sg_fail(err, SG_E_ARGUMENT, "backend \"cpu\" takes no options, but was asked for as \"%s\"",
                        options->spec);
+    SG_TRY(sg_cpu_isa_check(err));
     sg_device *device = sg_calloc(1, sizeof *device);
     if (!device)
         return sg_fail(err, SG_E_MEMORY, "out of memory opening the cpu backend");

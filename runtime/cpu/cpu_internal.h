@@ -13,8 +13,8 @@
 /* Ordered: a higher level includes the lower ones. */
 typedef enum sg_isa { SG_ISA_X86_64, SG_ISA_AVX2, SG_ISA_AVX512 } sg_isa;
 
-/* The level that kernels are chosen for: what the processor has, or less if SEALGRAPH_ISA says "avx2" or "x86-64" (for
- * tests). Decided once a process. */
+/* The level that kernels are chosen for: what the processor has, or less if SEALGRAPH_ISA says so (for tests; sg_cpu_isa_check
+ * refuses other values). Decided once a process. */
 sg_isa sg_cpu_isa_level(void);
 
 struct sg_device {

@@ -51,11 +51,17 @@ static bool launch(const sg_launch *l, sg_error *err)
 
 /* Threads of one replica that keep the device busy. SEALGRAPH_CUDA_BUSY lowers the number, so that tests get packs in small
  * tensors. */
-static int64_t busy_threads(const sg_device *device)
+static sg_status busy_threads(const sg_device *device, int64_t *out, sg_error *err)
 {
     const char *wish = getenv("SEALGRAPH_CUDA_BUSY");
-    int64_t all = device->processors * (wish ? strtol(wish, NULL, 10) : BUSY);
-    return device->replicas > 1 ? (all + device->replicas - 1) / device->replicas : all;
+    char *end = "";
+    long each = wish && *wish ? strtol(wish, &end, 10) : BUSY;
+    if (*end || each < 0 || each > BUSY)
+        return sg_fail(err, SG_E_CONFIG, "SEALGRAPH_CUDA_BUSY must be a whole number in [0, %d], not '%.40s'", BUSY,
+                       wish);
+    int64_t all = device->processors * (int64_t)each;
+    *out = device->replicas > 1 ? (all + device->replicas - 1) / device->replicas : all;
+    return SG_OK;
 }
 
 /* In columns, a block takes as many of them as a warp has threads, unless a thread takes each. */
@@ -72,7 +78,9 @@ static int64_t threads_of(const sg_cuda_chain *c)
 
 static sg_status build(chain *c, sg_device *device, const sg_kernel_spec *spec, sg_error *err)
 {
-    SG_TRY(sg_cuda_chain_write(&c->text, spec, busy_threads(device), err));
+    int64_t busy = 0;
+    SG_TRY(busy_threads(device, &busy, err));
+    SG_TRY(sg_cuda_chain_write(&c->text, spec, busy, err));
     int64_t blocks = (threads_of(&c->text) + BLOCK - 1) / BLOCK;
     bool each_once = c->text.pack >= PACK_ONCE && !c->text.draws;
     int64_t most = each_once ? INT32_MAX : (int64_t)device->processors * (c->text.draws ? WAVES_DRAWN : WAVES);

@@ -225,6 +225,10 @@ static void variables_without_effect(void **state)
         const char *message;
     } cases[] = {
         {"SEALGRAPH_LOG=loud", "version", 2, "SEALGRAPH_LOG must be one of quiet|verbose|debug, not 'loud'"},
+        {"SEALGRAPH_ISA=avx3", "version", 2, "SEALGRAPH_ISA must be one of x86-64|avx2|avx512, not 'avx3'"},
+        {"SEALGRAPH_ISA=AVX2", "config show", 2, "SEALGRAPH_ISA must be one of"},
+        {"SEALGRAPH_ISA=x86-64", "version", 0, ""},
+        {"SEALGRAPH_ISA=", "version", 0, ""},
         {"SEALGRAPH_SEED=x", "graph -q", 0, ""},
         {"SEALGRAPH_DATA_TRAIN=nowhere.arff", "data info toy.arff", 0, ""},
         {"SEALGRAPH_DATA_FRACTIONS=2", "data info toy.arff", 0, ""},

@@ -50,6 +50,17 @@ static void test_session_errors(void **state)
     o.backend = "tpu";
     assert_int_equal(sg_session_new(&s, single, &o, &err), SG_E_ARGUMENT);
     assert_non_null(strstr(err.text, "unknown backend 'tpu' (there are cpu, reference, cuda and cuda:N)"));
+    const char *isa = getenv("SEALGRAPH_ISA");
+    char *before = isa ? strdup(isa) : NULL;
+    setenv("SEALGRAPH_ISA", "sse9", 1);
+    o.backend = "cpu";
+    assert_int_equal(sg_session_new(&s, single, &o, &err), SG_E_CONFIG);
+    assert_non_null(strstr(err.text, "SEALGRAPH_ISA must be one of x86-64|avx2|avx512, not 'sse9'"));
+    if (before)
+        setenv("SEALGRAPH_ISA", before, 1);
+    else
+        unsetenv("SEALGRAPH_ISA");
+    free(before);
     o.backend = "cpu:1";
     assert_int_equal(sg_session_new(&s, single, &o, &err), SG_E_ARGUMENT);
     o.backend = "reference";
