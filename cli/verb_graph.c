@@ -78,7 +78,7 @@ static sg_status find_data(const sg_cli *cli, drawing *d, const sg_dataset **out
     const sg_train_config *v = sg_config_values(d->config);
     bool typed = names_data(d->config), sized = v->data.features_count > 0 && v->data.labels_count > 0;
     bool named = typed || v->data.files.count + v->data.train.count > 0;
-    sg_status status = named ? sg_training_data_load(&d->data, d->config, err) : SG_E_IO;
+    sg_status status = named ? sg_training_data_load(&d->data, d->config, false, err) : SG_E_IO;
     if (status == SG_OK)
         *out = d->data->data;
     if (status == SG_E_IO && named && !typed && !sized)

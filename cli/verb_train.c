@@ -327,7 +327,7 @@ static int run(sg_cli *cli)
     int code;
     sg_status status = resolve(cli, &config, folder, sizeof folder, &err);
     if (status == SG_OK)
-        status = sg_training_data_load(&data, config, &err);
+        status = sg_training_data_load(&data, config, true, &err);
     if (status != SG_OK)
         code = sg_cli_fail(cli, &err);
     else if (sg_cli_has(cli, "dry-run"))

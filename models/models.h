@@ -452,10 +452,11 @@ typedef struct sg_training_data {
     sg_dataset *data; /* preprocessed */
     sg_split split;
     sg_preprocess *preprocess; /* fitted on the training rows */
-    char *sha256;              /* of the source files, "name sha256" lines; "" for generated data */
+    char *sha256;              /* of the source files, "name sha256" lines; "" for generated data, or if not hashed */
 } sg_training_data;
-/* Read, split and preprocess what the configuration names. */
-sg_status sg_training_data_load(sg_training_data **out, const sg_config *config, sg_error *err);
+/* Read, split and preprocess what the configuration names. Files that are `hashed`, as those of a run should be, are read a second time,
+ * and must be plain; others may be pipes. */
+sg_status sg_training_data_load(sg_training_data **out, const sg_config *config, bool hashed, sg_error *err);
 /* Take over a data set made in memory (`data` is released also on failure) and split it by data.fractions. */
 sg_status sg_training_data_take(sg_training_data **out, const sg_config *config, sg_dataset *data, sg_error *err);
 void sg_training_data_free(sg_training_data *data);

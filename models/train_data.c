@@ -68,6 +68,12 @@ static sg_status hash_files(sg_training_data *d, const sg_config *config, sg_err
     return SG_OK;
 }
 
+static sg_status no_hash(sg_training_data *d, sg_error *err)
+{
+    d->sha256 = sg_strdup("");
+    return d->sha256 ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
+}
+
 static sg_status finish(sg_status status, sg_training_data *d, sg_training_data **out)
 {
     if (status != SG_OK)
@@ -77,14 +83,16 @@ static sg_status finish(sg_status status, sg_training_data *d, sg_training_data 
     return status;
 }
 
-sg_status sg_training_data_load(sg_training_data **out, const sg_config *config, sg_error *err)
+sg_status sg_training_data_load(sg_training_data **out, const sg_config *config, bool hashed, sg_error *err)
 {
     sg_training_data *d = sg_calloc(1, sizeof *d);
     if (!d)
         return sg_fail(err, SG_E_MEMORY, "out of memory");
     sg_status status = sg_config_read_data(config, &d->data, &d->split, err);
-    if (status == SG_OK)
+    if (status == SG_OK && hashed)
         status = hash_files(d, config, err);
+    else if (status == SG_OK)
+        status = no_hash(d, err);
     if (status == SG_OK)
         status = preprocess(d, config, err);
     return finish(status, d, out);
@@ -102,8 +110,8 @@ sg_status sg_training_data_take(sg_training_data **out, const sg_config *config,
     sg_status status = sg_split_stratified(&d->split, data, c->data.fractions.at, (uint64_t)c->data.split_seed, err);
     if (status == SG_OK)
         status = preprocess(d, config, err);
-    if (status == SG_OK && !(d->sha256 = sg_strdup("")))
-        status = sg_fail(err, SG_E_MEMORY, "out of memory");
+    if (status == SG_OK)
+        status = no_hash(d, err);
     return finish(status, d, out);
 }
 

@@ -192,6 +192,8 @@ static void data_from_pipes(void **state)
         {"cat piped.jsonl |", "score toy.arff - --from jsonl", "micro_f1"},
         {"cat toy.arff |", "score - piped.jsonl", "micro_f1"},
         {"cat toy.arff |", "score toy.arff - --from data", "micro_f1"},
+        {"cat toy.arff |", "graph --train - --of predict -q", "[32, 3]"},
+        {"cat toy.arff |", "graph --train /dev/stdin --plan -q", "3 labels"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         outcome o = program_run(cases[i].before, cases[i].arguments);
