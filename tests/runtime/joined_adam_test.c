@@ -182,10 +182,89 @@ static void bad_pointers_are_refused(void **state)
     assert_true(run(&s, false, 2, joined));
 }
 
+/* ---- updates clipped by the global norm, in a loop */
+
+enum { CLIPPED_WIDTH = 20, CLIPPED = COLUMNS * CLIPPED_WIDTH, TIMES = 4, BAD_TIME = 2 };
+
+typedef struct clipped {
+    sg_store *store;
+    sg_csr x;
+    sg_value dy, late;
+} clipped;
+
+/* In one iteration the gradient is `late` times as long as in the others. */
+static void clipped_update(void *user, sg_graph *g, const sg_value *state, sg_value *next)
+{
+    const clipped *c = user;
+    sg_scope root = sg_scope_root(g, c->store);
+    sg_shape layer = SG_SHAPE(COLUMNS, CLIPPED_WIDTH);
+    sg_value t0 = sg_state(root, "t", SG_F32, sg_shape_scalar(), sg_init_zeros()), t = sg_add_scalar(t0, 1);
+    sg_value factor, scale = sg_where(sg_equal(t, sg_scalar(g, BAD_TIME)), c->late, sg_scalar(g, 1));
+    sg_adam_state a = {sg_param(root, "p", layer, sg_init_normal(0, 1)),
+                       sg_state(root, "m", SG_F32, layer, sg_init_normal(0, 1)),
+                       sg_state(root, "v", SG_F32, layer, sg_init_constant(0.5))};
+    sg_value gradient = sg_csr_t_matmul(c->x, sg_mul(c->dy, scale));
+    factor = sg_clip_factor(&gradient, 1, 0.1, NULL);
+    sg_adam_state to = sg_adam(a, sg_mul(gradient, factor), sg_scalar(g, 0.01), t, 0.9, 0.999, 1e-8, 0.1, true);
+    sg_assign(a.p, to.p);
+    sg_assign(a.m, to.m);
+    sg_assign(a.v, to.v);
+    sg_assign(t0, t);
+    next[0] = sg_add(state[0], factor);
+}
+
+static void run_clipped(const char *backend, bool no_fusion, double late, double *out)
+{
+    clipped c = {.store = sg_store_new(strcmp(backend, "reference") == 0 ? SG_F64 : SG_F32)};
+    sg_graph *g = sg_graph_new();
+    sg_session *session;
+    sg_plan *plan;
+    c.x = sg_csr_input(g, "x", ROWS, COLUMNS, CAPACITY);
+    c.dy = sg_input(g, "dy", SG_F32, SG_SHAPE(ROWS, CLIPPED_WIDTH));
+    c.late = sg_input(g, "late", SG_F32, sg_shape_scalar());
+    sg_value factors = sg_scalar(g, 0);
+    sg_repeat(g, TIMES, clipped_update, &c, &factors, 1, &factors, false);
+    sg_result(g, "factors", factors);
+    sg_store_initialise(c.store, 1);
+    sg_session_options options = {.size = sizeof options, .backend = backend, .threads = 2, .no_fusion = no_fusion};
+    assert_int_equal(sg_session_new(&session, c.store, &options, NULL), SG_OK);
+    assert_int_equal(sg_plan_new(&plan, session, g, NULL), SG_OK);
+    feed_sparse(plan, 0);
+    feed_dense(plan, "dy", ROWS * CLIPPED_WIDTH, 7);
+    assert_int_equal(sg_plan_feed(plan, "late", &late, 1, NULL), SG_OK);
+    assert_int_equal(sg_plan_run(plan, NULL), SG_OK);
+    static const char *names[] = {"p", "m", "v"};
+    for (int k = 0; k < 3; k++)
+        assert_int_equal(sg_store_get(c.store, names[k], out + k * CLIPPED, CLIPPED, NULL), SG_OK);
+    assert_int_equal(sg_plan_fetch(plan, "factors", out + 3 * CLIPPED, 1, NULL), SG_OK);
+    sg_plan_free(plan);
+    sg_session_free(session);
+    sg_graph_free(g);
+    sg_store_free(c.store);
+}
+
+/* A step is the dense one's in each iteration, with that iteration's factor, in rows without a gradient as well: a factor of NaN makes
+ * their gradient 0 * NaN, from then on. */
+static void idle_rows_of_clipped_steps(void **state)
+{
+    (void)state;
+    static double wanted[3 * CLIPPED + 1], is[3 * CLIPPED + 1];
+    for (int bad = 0; bad < 2; bad++) {
+        run_clipped("reference", true, bad ? NAN : 5, wanted);
+        for (int no_fusion = 0; no_fusion < 2; no_fusion++) {
+            run_clipped("cpu", no_fusion, bad ? NAN : 5, is);
+            for (int i = 0; i < 3 * CLIPPED + 1; i++)
+                if (isnan(wanted[i]) != bad || isnan(is[i]) != bad || fabs(is[i] - wanted[i]) > 1e-5)
+                    fail_msg("element %d: %g, on reference %g", i, is[i], wanted[i]);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(joined_and_separate_agree), cmocka_unit_test(sparse_ones_give_the_same_bits),
-        cmocka_unit_test(what_does_not_fit_stays_apart), cmocka_unit_test(bad_pointers_are_refused)};
+        cmocka_unit_test(what_does_not_fit_stays_apart), cmocka_unit_test(bad_pointers_are_refused),
+        cmocka_unit_test(idle_rows_of_clipped_steps)};
     return cmocka_run_group_tests_name("joined adam", tests, NULL, NULL);
 }
