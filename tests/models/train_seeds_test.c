@@ -17,8 +17,10 @@
 #include "models/train_internal.h"
 #include "models/plan_batch_internal.h"
 #include "serialize/serialize.h"
+#include "tests/support/gpu_session.h"
 #include "tests/support/graph_run.h"
 #include "tests/support/model_files.h"
+#include "tests/support/store_check.h"
 #include "tests/support/training.h"
 
 static const char recipe[] =
@@ -226,14 +228,6 @@ static sg_store *steps_by(bool launches, float *losses)
     sg_training_data_free(data);
     sg_config_free(config);
     return store;
-}
-
-static void same_stores(const sg_store *a, const sg_store *b)
-{
-    for (int32_t i = 0; i < sg_store_count(b); i++) {
-        const sg_entry *x = sg_store_read(a, i), *y = sg_store_read(b, i);
-        assert_memory_equal(x->data, y->data, (size_t)sg_shape_count(&x->shape) * 4);
-    }
 }
 
 static void recorded_or_launch_by_launch(void **state)
@@ -448,25 +442,13 @@ static int remove_base(void **state)
     return status == SG_OK ? 0 : -1;
 }
 
-static bool there_is_a_gpu(void)
-{
-    sg_store *store = sg_store_new(SG_F32);
-    sg_session *session = NULL;
-    sg_error err = {0};
-    sg_session_options options = {.size = sizeof options, .backend = "cuda"};
-    bool there = sg_session_new(&session, store, &options, &err) == SG_OK;
-    printf("%s%s\n", there ? "on " : "skipped: ", there ? sg_session_describe(session) : err.text);
-    sg_session_free(session);
-    sg_store_free(store);
-    return there;
-}
-
 int main(int argc, char **argv)
 {
     bool gpu = argc > 1 && strcmp(argv[1], "--gpu") == 0;
-    setenv("SEALGRAPH_MODULE_PATH", gpu ? SG_BINARY_DIR : SG_BINARY_DIR "/tests/mirror", !gpu);
-    if (gpu && !there_is_a_gpu())
-        return 77;
+    if (!gpu)
+        setenv("SEALGRAPH_MODULE_PATH", SG_BINARY_DIR "/tests/mirror", 1);
+    else if (!test_gpu_is_there(NULL))
+        return TEST_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_are_those_of_each_alone),
         cmocka_unit_test(twice_the_same),

@@ -11,14 +11,11 @@
 
 #include <cmocka.h>
 
-#include "models/train_internal.h"
 #include "ops/ops.h"
 #include "runtime/plan_internal.h"
 #include "tests/mirror/mirror_backend.h"
-#include "serialize/serialize.h"
 #include "tests/support/graph_run.h"
-#include "tests/support/model_files.h"
-#include "tests/support/training.h"
+#include "tests/support/store_check.h"
 
 enum { ROWS = 4, COLUMNS = 3 };
 
@@ -95,15 +92,6 @@ static void same_results(step *a, step *b)
 {
     assert_memory_equal(sg_plan_result(a->plan, "loss"), sg_plan_result(b->plan, "loss"), sizeof(float));
     assert_memory_equal(sg_plan_result(a->plan, "e"), sg_plan_result(b->plan, "e"), ROWS * 2 * sizeof(float));
-}
-
-static void same_stores(const sg_store *a, const sg_store *b)
-{
-    assert_int_equal(sg_store_count(a), sg_store_count(b));
-    for (int32_t i = 0; i < sg_store_count(a); i++) {
-        const sg_entry *x = sg_store_read(a, i), *y = sg_store_read(b, sg_store_find(b, x->name));
-        assert_memory_equal(x->data, y->data, (size_t)sg_shape_count(&x->shape) * 4);
-    }
 }
 
 /* ---- values */
@@ -529,93 +517,6 @@ static void test_no_such_device(void **state)
     sg_store_free(store);
 }
 
-/* ---- training */
-
-static const char recipe[] = TRAINING_RECIPE(3);
-
-static sg_status try_training(const char *device, const char *folder, sg_train_result *result, sg_error *err)
-{
-    sg_config *config = training_config(recipe, &(sg_setting){"--set", "device", device}, 1);
-    sg_training_data *data = training_data(config);
-    sg_train_options options = {.size = sizeof options, .folder = folder};
-    sg_status status = sg_train(config, data, &options, result, err);
-    sg_training_data_free(data);
-    sg_config_free(config);
-    return status;
-}
-
-static sg_train_result train_on(const char *device, const char *folder)
-{
-    sg_train_result result;
-    sg_error err = {0};
-    good(try_training(device, folder, &result, &err), &err);
-    return result;
-}
-
-static void same_metrics(const sg_metrics *a, const sg_metrics *b)
-{
-    assert_int_equal(a->count, b->count);
-    for (int32_t i = 0; i < a->count; i++)
-        assert_true(a->metric[i].value == b->metric[i].value);
-}
-
-static void test_training(void **state)
-{
-    (void)state;
-    sg_train_result a = train_on("cuda", NULL), b = train_on("cpu", NULL);
-    assert_int_equal(a.epoch, b.epoch);
-    same_metrics(&a.best, &b.best);
-    same_metrics(&a.test, &b.test);
-    same_stores(a.store, b.store);
-    sg_store_free(a.store);
-    sg_store_free(b.store);
-}
-
-static void test_training_without_memory(void **state)
-{
-    (void)state;
-    sg_train_result result;
-    for (int64_t fail_at = 1;; fail_at++) {
-        sg_error err = {0};
-        count->allocations = 0;
-        count->fail_at = fail_at;
-        sg_status status = try_training("cuda", NULL, &result, &err);
-        if (count->allocations < fail_at)
-            break;
-        assert_int_equal(status, SG_E_MEMORY);
-        assert_non_null(strstr(err.text, "out of memory"));
-    }
-    count->fail_at = 0;
-    sg_store_free(result.store);
-}
-
-/* Checkpoints and the best model go through the store's values. */
-static void test_training_folder(void **state)
-{
-    (void)state;
-    const char *names[] = {"checkpoint.safetensors", "metrics.json", "model/model.safetensors"};
-    char *folder = new_folder(), *a = file_in(folder, "a"), *b = file_in(folder, "b");
-    train_on("cuda", a);
-    train_on("cpu", b);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char *path_a = file_in(a, names[i]), *path_b = file_in(b, names[i]), *text_a, *text_b;
-        size_t size_a, size_b;
-        sg_error err = {0};
-        good(sg_file_read(path_a, 1 << 26, &text_a, &size_a, &err), &err);
-        good(sg_file_read(path_b, 1 << 26, &text_b, &size_b, &err), &err);
-        assert_int_equal(size_a, size_b);
-        assert_memory_equal(text_a, text_b, size_a);
-        sg_free(text_a);
-        sg_free(text_b);
-        free(path_a);
-        free(path_b);
-    }
-    sg_folder_remove(folder, NULL);
-    free(a);
-    free(b);
-    free(folder);
-}
-
 int main(void)
 {
     setenv("SEALGRAPH_MODULE_PATH", SG_BINARY_DIR "/tests/mirror", 1);
@@ -639,9 +540,6 @@ int main(void)
         cmocka_unit_test(test_out_of_memory),
         cmocka_unit_test(test_failing_allocations),
         cmocka_unit_test(test_no_such_device),
-        cmocka_unit_test(test_training),
-        cmocka_unit_test(test_training_without_memory),
-        cmocka_unit_test(test_training_folder),
     };
     int failed = cmocka_run_group_tests_name("at once", tests, NULL, NULL);
     count->late = true;
