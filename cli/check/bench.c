@@ -31,29 +31,56 @@ static double scale_of(const double *want, int64_t n)
     return scale;
 }
 
-void sg_finding_compare(sg_finding *finding, const double *got, const double *want, int64_t n, double limit,
+static double error_of(double got, double want, double scale)
+{
+    double error = fabs(got - want) / scale;
+    if (got == want || (isnan(got) && isnan(want)))
+        return 0;
+    return isnan(error) ? INFINITY : error;
+}
+
+/* "[1, 2] of [3, 4]" for element 6. */
+static void format_place(const sg_shape *shape, int64_t i, char *out, size_t size)
+{
+    sg_shape place = *shape;
+    char at[SG_SHAPE_TEXT], of[SG_SHAPE_TEXT];
+    for (int32_t a = shape->rank - 1; a >= 0; i /= shape->dim[a--]) {
+        place.dim[a] = i % shape->dim[a];
+        place.name[a] = 0;
+    }
+    sg_shape_format(&place, at, sizeof at);
+    sg_shape_format(shape, of, sizeof of);
+    snprintf(out, size, "%s of %s", at, of);
+}
+
+void sg_finding_compare(sg_finding *finding, const double *got, const double *want, const sg_shape *shape, double limit,
                         const char *what)
 {
+    int64_t n = sg_shape_count(shape), worst = -1, beyond = 0;
     double scale = scale_of(want, n);
     for (int64_t i = 0; i < n; i++) {
-        double error = fabs(got[i] - want[i]) / scale;
-        if (got[i] == want[i] || (isnan(got[i]) && isnan(want[i])))
-            error = 0;
-        else if (isnan(error))
-            error = INFINITY;
-        finding->passed = finding->passed && error <= limit;
+        double error = error_of(got[i], want[i], scale);
+        beyond += error > limit;
         if (finding->text[0] && !(error * finding->limit > finding->error * limit))
             continue;
         finding->error = error;
         finding->limit = limit;
-        snprintf(finding->text, sizeof finding->text, "%s [%lld]: %.12g, expected %.12g", what, (long long)i, got[i],
-                 want[i]);
+        finding->text[0] = ' '; /* the next has to be worse */
+        worst = i;
     }
+    finding->passed = finding->passed && beyond == 0;
+    if (worst < 0)
+        return;
+    char place[2 * SG_SHAPE_TEXT + 8];
+    format_place(shape, worst, place, sizeof place);
+    int used = snprintf(finding->text, sizeof finding->text, "%.80s at %.160s: %.12g, expected %.12g", what, place,
+                        got[worst], want[worst]);
+    if (beyond > 0)
+        snprintf(finding->text + used, sizeof finding->text - (size_t)used,
+                 "; %lld of %lld elements are beyond the limit", (long long)beyond, (long long)n);
 }
 
 /* ---- building */
-
-static int64_t count_of(sg_value v) { return sg_shape_count(sg_shape_of(v)); }
 
 bool sg_bench_sound(sg_bench *b)
 {
@@ -233,7 +260,9 @@ static bool reserve(sg_bench *b, sg_bench_results *out)
         out->count = 0;
     }
     for (int32_t k = 0; k < out->count; k++) {
-        out->n[k] = count_of(sg_result_value(b->graph, k));
+        out->shape[k] = *sg_shape_of(sg_result_value(b->graph, k));
+        out->n[k] = sg_shape_count(&out->shape[k]);
+        snprintf(out->name[k], sizeof out->name[k], "%s", sg_result_name(b->graph, k));
         out->data[k] = sg_calloc(out->n[k] + 1, sizeof *out->data[k]);
         if (!out->data[k])
             sg_finding_broken(b->finding, "out of memory");

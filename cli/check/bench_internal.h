@@ -43,6 +43,8 @@ bool sg_bench_evaluate(sg_bench *b, const sg_value *y, double *const *out, int32
 typedef struct sg_bench_results {
     double *data[SG_BENCH_RESULTS];
     int64_t n[SG_BENCH_RESULTS];
+    sg_shape shape[SG_BENCH_RESULTS];
+    char name[SG_BENCH_RESULTS][32];
     int32_t count;
 } sg_bench_results;
 typedef struct sg_bench_way {
@@ -60,7 +62,7 @@ void sg_bench_release(sg_bench_results *results);
 /* ---- findings */
 void sg_finding_broken(sg_finding *finding, const char *fmt, ...) SG_PRINTF(2, 3);
 /* |got - want| <= limit * scale for all elements, with scale = max(1, largest |want|); NaN equals NaN. */
-void sg_finding_compare(sg_finding *finding, const double *got, const double *want, int64_t n, double limit,
+void sg_finding_compare(sg_finding *finding, const double *got, const double *want, const sg_shape *shape, double limit,
                         const char *what);
 
 #endif

@@ -96,6 +96,20 @@ static const sg_sample rows[] = {
      .build = layer_norm, .large = true},
     {"layer_norm", "large, long rows", "[5, 1100]", 3, 1, {REAL(S2(5, 1100), -2, 2), REAL(S1(1100), 0.5, 2), REAL(S1(1100), -1, 1)},
      .build = layer_norm, .large = true},
+    {"layer_norm", "long rows", "[2, 4099]", 3, 3, {REAL(S2(2, 4099), -2, 2), AFFINE(4099)}, .build = layer_norm, LONG(4099)},
+    {"layer_norm", "long rows", "[1, 33001]", 3, 1, {REAL(S2(1, 33001), -2, 2), AFFINE(33001)}, .build = layer_norm, LONG(33001)},
+    {"layer_norm", "short rows, many", "[2051, 3]", 3, 3, {REAL(S2(2051, 3), -2, 2), AFFINE(3)}, .build = layer_norm, LONG(2051)},
+    {"layer_norm", "short rows, many", "[515, 33]", 3, 1, {REAL(S2(515, 33), -2, 2), AFFINE(33)}, .build = layer_norm, LONG(515)},
+    {"layer_norm", "one row of 768", "[1, 768]", 3, 1, {REAL(S2(1, 768), -2, 2), AFFINE(768)}, .build = layer_norm, LONG(768)},
+    {"layer_norm", "long, two axes", "[3, 33, 65]", 3, 3, {REAL(S3(3, 33, 65), -2, 2), REAL(S2(33, 65), 0.5, 2), REAL(S2(33, 65), -1, 1)}, .build = layer_norm, LONG(2145)},
+    {"rms_norm", "long rows", "[2, 4099]", 2, 2, {REAL(S2(2, 4099), -2, 2), REAL(S1(4099), 0.5, 2)}, .build = rms_norm, LONG(4099)},
+    {"rms_norm", "short rows, many", "[2051, 3]", 2, 1, {REAL(S2(2051, 3), -2, 2), REAL(S1(3), 0.5, 2)}, .build = rms_norm, LONG(2051)},
+    {"group_norm", "long", "[2, 4, 2051]", 3, 3, {REAL(S3(2, 4, 2051), -2, 2), AFFINE(4)}, .build = group_norm_statistics, LONG(4102)},
+    {"group_norm", "many", "[515, 6, 1]", 3, 1, {REAL(S3(515, 6, 1), -2, 2), AFFINE(6)}, .build = group_norm_two, LONG(515)},
+    {"batch_norm", "long", "[2051, 3]", 5, 3, {REAL(S2(2051, 3), -2, 2), AFFINE(3), RUNNING(3)}, .build = batch_norm, LONG(2051)},
+    {"batch_norm", "long", "[2, 3, 2051]", 5, 1, {REAL(S3(2, 3, 2051), -2, 2), AFFINE(3), RUNNING(3)}, .build = batch_norm, LONG(4102)},
+    {"batch_norm", "many channels", "[3, 1027]", 5, 1, {REAL(S2(3, 1027), -2, 2), AFFINE(1027), RUNNING(1027)}, .build = batch_norm, LONG(1027)},
+    {"batch_norm_inference", "long", "[515, 3, 7]", 5, 1, {REAL(S3(515, 3, 7), -2, 2), AFFINE(3), REAL(S1(3), -1, 1), REAL(S1(3), 0.5, 2)}, .build = batch_norm_inference, LONG(3605)},
 };
 /* clang-format on */
 

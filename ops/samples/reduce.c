@@ -7,6 +7,11 @@ BUILD(sum_first_keep, sg_sum_axes(in[0], SG_AXES(0), true))
 BUILD(sum_middle, sg_sum(in[0], 1))
 BUILD(sum_outer, sg_sum_axes(in[0], SG_AXES(0, 2), false))
 BUILD(sum_outer_keep, sg_sum_axes(in[0], SG_AXES(0, -1), true))
+BUILD(sum_inner, sg_sum_axes(in[0], SG_AXES(1, 2), false))
+BUILD(sum_turned, sg_sum(sg_transpose(in[0], SG_AXES(1, 0)), -1))
+BUILD(sum_columns, sg_sum(sg_slice(in[0], 1, 1, -2), 0))
+BUILD(sum_of_steps, sg_sum(sg_mul(sg_tanh(in[0]), in[1]), -1))
+BUILD(sum_of_steps_down, sg_sum(sg_mul(sg_tanh(in[0]), in[1]), 0))
 BUILD(mean_last, sg_mean(in[0], -1))
 BUILD(mean_first, sg_mean(in[0], 0))
 BUILD(mean_all, sg_mean_all(in[0]))
@@ -70,6 +75,45 @@ static const sg_sample rows[] = {
     {"sum", "large, first of many", "[1, 64]", 1, 1, {REAL(S2(9001, 64), -1, 1)}, .build = sum_first_keep, .large = true},
     {"sum", "large, all", "[]", 1, 1, {REAL(S2(301, 257), -1, 1)}, .build = sum_all, .large = true},
     {"logsumexp", "large", "[301]", 1, 1, {REAL(S2(301, 257), -2, 2)}, .build = logsumexp_last, .large = true},
+    {"sum", "long, all", "[]", 1, 1, {REAL(S1(20011), -1, 1)}, .build = sum_all, LONG(20011)},
+    {"sum", "long, last", "[2]", 1, 1, {REAL(S2(2, 17001), -1, 1)}, .build = sum_last, LONG(17001)},
+    {"sum", "long, last", "[1]", 1, 1, {REAL(S2(1, 1025), -1, 1)}, .build = sum_last, LONG(1025)},
+    {"sum", "short, last of many", "[5003]", 1, 1, {REAL(S2(5003, 3), -1, 1)}, .build = sum_last, LONG(5003)},
+    {"sum", "short, last of many", "[1030]", 1, 1, {REAL(S2(1030, 9), -1, 1)}, .build = sum_last, LONG(1030)},
+    {"sum", "long, first", "[1, 1]", 1, 1, {REAL(S2(4099, 1), -1, 1)}, .build = sum_first_keep, LONG(4099)},
+    {"sum", "long, first", "[1, 3]", 1, 1, {REAL(S2(5003, 3), -1, 1)}, .build = sum_first_keep, LONG(5003)},
+    {"sum", "short, first of many", "[1, 5003]", 1, 1, {REAL(S2(3, 5003), -1, 1)}, .build = sum_first_keep, LONG(5003)},
+    {"sum", "short, first of many", "[1, 2051]", 1, 1, {REAL(S2(9, 2051), -1, 1)}, .build = sum_first_keep, LONG(2051)},
+    {"sum", "long, middle", "[3, 5]", 1, 1, {REAL(S3(3, 1027, 5), -1, 1)}, .build = sum_middle, LONG(1027)},
+    {"sum", "long, middle", "[2, 1]", 1, 1, {REAL(S3(2, 2049, 1), -1, 1)}, .build = sum_middle, LONG(2049)},
+    {"sum", "long, outer", "[3]", 1, 1, {REAL(S3(65, 3, 67), -1, 1)}, .build = sum_outer, LONG(4355)},
+    {"sum", "long, inner", "[3]", 1, 1, {REAL(S3(3, 65, 67), -1, 1)}, .build = sum_inner, LONG(4355)},
+    {"sum", "long, turned", "[3]", 1, 1, {REAL(S2(2051, 3), -1, 1)}, .build = sum_turned, LONG(2051)},
+    {"sum", "long, of columns", "[4]", 1, 1, {REAL(S2(2051, 7), -1, 1)}, .build = sum_columns, LONG(2051)},
+    {"sum", "long, of steps", "[3]", 2, 1, {REAL(S2(3, 4099), -1, 1), REAL(S2(3, 4099), -1, 1)}, .build = sum_of_steps, LONG(4099)},
+    {"sum", "long, of steps", "[5]", 2, 1, {REAL(S2(2051, 5), -1, 1), REAL(S2(2051, 5), -1, 1)}, .build = sum_of_steps_down, LONG(2051)},
+    {"sum", "short, of steps", "[2051]", 2, 1, {REAL(S2(2051, 5), -1, 1), REAL(S1(5), -1, 1)}, .build = sum_of_steps, LONG(2051)},
+    {"mean", "long, last", "[3]", 1, 1, {REAL(S2(3, 5003), -1, 1)}, .build = mean_last, LONG(5003)},
+    {"mean", "long, first", "[3]", 1, 1, {REAL(S2(5003, 3), -1, 1)}, .build = mean_first, LONG(5003)},
+    {"max", "long, last", "[2]", 1, 1, {REAL(S2(2, 17001), -1, 1)}, .build = max_last, LONG(17001)},
+    {"max", "long, first", "[1, 3]", 1, 1, {REAL(S2(5003, 3), -1, 1)}, .build = max_first_keep, LONG(5003)},
+    {"max", "long, middle", "[3, 5]", 1, 1, {REAL(S3(3, 1027, 5), -1, 1)}, .build = max_middle, LONG(1027)},
+    {"max", "short, last of many", "[2051]", 1, 1, {REAL(S2(2051, 3), -1, 1)}, .build = max_last, LONG(2051)},
+    {"min", "long, last", "[1, 1]", 1, 1, {REAL(S2(1, 4099), -1, 1)}, .build = min_last_keep, LONG(4099)},
+    {"min", "short, first of many", "[2051]", 1, 1, {REAL(S2(3, 2051), -1, 1)}, .build = min_first, LONG(2051)},
+    {"prod", "long, last", "[3]", 1, 1, {REAL(S2(3, 131), 0.9, 1.1)}, .build = prod_last, LONG(131)},
+    {"prod", "long, middle", "[3, 1, 2]", 1, 1, {REAL(S3(3, 67, 2), 0.9, 1.1)}, .build = prod_middle_keep, LONG(67)},
+    {"argmax", "long, last", "[2]", 1, 1, {REAL(S2(2, 17001), -1, 1)}, .build = argmax_last, .flat = true, .large = true},
+    {"argmax", "long, first", "[3]", 1, 1, {REAL(S2(5003, 3), -1, 1)}, .build = argmax_first, .flat = true, .large = true},
+    {"logsumexp", "long, last", "[2]", 1, 1, {REAL(S2(2, 33001), -2, 2)}, .build = logsumexp_last, LONG(33001)},
+    {"logsumexp", "long, last", "[3]", 1, 1, {REAL(S2(3, 1025), -2, 2)}, .build = logsumexp_last, LONG(1025)},
+    {"logsumexp", "long, first", "[1, 3]", 1, 1, {REAL(S2(2051, 3), -2, 2)}, .build = logsumexp_first_keep, LONG(2051)},
+    {"logsumexp", "long, middle", "[3, 5]", 1, 1, {REAL(S3(3, 1027, 5), -2, 2)}, .build = logsumexp_middle, LONG(1027)},
+    {"logsumexp", "short, last of many", "[2051]", 1, 1, {REAL(S2(2051, 2), -2, 2)}, .build = logsumexp_last, LONG(2051)},
+    {"cumsum", "long, last", "[3, 4099]", 1, 1, {REAL(S2(3, 4099), -1, 1)}, .build = cumsum_last, LONG(4099)},
+    {"cumsum", "long, first", "[2051, 3]", 1, 1, {REAL(S2(2051, 3), -1, 1)}, .build = cumsum_first, LONG(2051)},
+    {"cumsum", "long, middle", "[3, 1027, 5]", 1, 1, {REAL(S3(3, 1027, 5), -1, 1)}, .build = cumsum_middle, LONG(1027)},
+    {"cumsum", "short, last of many", "[2051, 3]", 1, 1, {REAL(S2(2051, 3), -1, 1)}, .build = cumsum_last, LONG(2051)},
 };
 /* clang-format on */
 

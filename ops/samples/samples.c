@@ -1,6 +1,7 @@
 /* samples.c - the tables as one list, and the elements of inputs. */
 #include "ops/samples/samples_internal.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -45,6 +46,11 @@ bool sg_sample_moves(const sg_sample *sample, int32_t k)
     return !sample->flat && sample->in[k].dtype == SG_F32 && !sample->in[k].constant;
 }
 
+double sg_sample_slack(const sg_sample *sample)
+{
+    return sample->terms > SG_SAMPLE_TERMS ? sqrt((double)sample->terms / SG_SAMPLE_TERMS) : 1;
+}
+
 /* Element i of input k is the lattice point p(i) / 4 + k / 16 - 16 with a permutation p of 0..127: elements, also of
  * different inputs, are at least 1/16 apart. */
 static double distinct(int64_t i, int32_t k)
@@ -73,6 +79,8 @@ static double element(const sg_sample_input *in, uint64_t stream, int64_t i, int
         return u < 0.5;
     case SG_FILL_GIVEN:
         return in->given[i];
+    case SG_FILL_MADE:
+        break;
     }
     return 0;
 }
@@ -91,6 +99,10 @@ void sg_sample_elements(const sg_sample *sample, int32_t k, double *out)
 {
     int64_t n = sg_shape_count(&sample->in[k].shape);
     uint64_t stream = stream_of(sample, k);
+    if (sample->in[k].fill == SG_FILL_MADE) {
+        sample->in[k].make(out, n);
+        return;
+    }
     for (int64_t i = 0; i < n; i++)
         out[i] = (double)(float)element(&sample->in[k], stream, i, k);
 }

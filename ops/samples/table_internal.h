@@ -16,8 +16,12 @@
 #define GIVEN_I32(shape_, ...) {.dtype = SG_I32, .shape = shape_, .fill = SG_FILL_GIVEN, .given = (const double[]){__VA_ARGS__}}
 #define GIVEN_BOOL(shape_, ...) {.dtype = SG_BOOL, .shape = shape_, .fill = SG_FILL_GIVEN, .given = (const double[]){__VA_ARGS__}}
 #define GIVEN_F32(shape_, ...) {.dtype = SG_F32, .shape = shape_, .fill = SG_FILL_GIVEN, .given = (const double[]){__VA_ARGS__}}
+#define MADE(dtype_, shape_, make_) {.dtype = dtype_, .shape = shape_, .fill = SG_FILL_MADE, .make = make_}
 /* Only the shape of a model counts; its elements are nobody's business. */
 #define MODEL(shape_) {.dtype = SG_F32, .shape = shape_, .fill = SG_FILL_UNIFORM, .low = -1, .high = 1, .constant = true}
+
+/* The end of a row: of sizes at which kernels split, wrap or pad, with sums of `terms`. */
+#define LONG(terms_) .large = true, .terms = terms_
 
 /* Shapes as constant expressions, so that the tables are static. */
 #define S0 {.rank = 0}
