@@ -29,6 +29,12 @@ bool sgi_attr_equal(const sg_attr *a, const sg_attr *b)
 static uint64_t hash_bytes(uint64_t h, const void *data, size_t bytes)
 {
     const uint8_t *p = data;
+    for (; bytes >= sizeof(uint64_t); p += sizeof(uint64_t), bytes -= sizeof(uint64_t)) {
+        uint64_t word; /* constants are long: by words, whose high bits reach the low ones by the shift */
+        memcpy(&word, p, sizeof word);
+        h = (h ^ word) * 0x100000001b3u;
+        h ^= h >> 32;
+    }
     for (size_t i = 0; i < bytes; i++)
         h = (h ^ p[i]) * 0x100000001b3u;
     return h;

@@ -22,6 +22,16 @@ ATTENTION(attention_all, .mask = in[3], .bias = in[4], .causal = true, .heads_in
           .scope = scope)
 ATTENTION(attention_dropout, .dropout = 0.3, .scope = scope)
 
+/* Batches and queries that keep no key, and keys that nobody keeps, at [3, 1, 65, 67]: all of batch 0; every query but one of batch
+ * 1, which keeps the last key alone; of batch 2 the keys past the first tile of 64. */
+static void keep_few(double *out, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        int64_t batch = i / (65 * 67), query = i / 67 % 65, key = i % 67;
+        out[i] = batch == 1 ? query == 64 && key == 66 : batch == 2 && key >= 64;
+    }
+}
+
 /* clang-format off */
 /* q [b, h, tq, d], k [b, h, tk, d], v [b, h, tk, e]; or heads inside. */
 #define QKV(b, h, tq, tk, d, e) REAL(S4(b, h, tq, d), -1, 1), REAL(S4(b, h, tk, d), -1, 1), REAL(S4(b, h, tk, e), -1, 1)
@@ -55,6 +65,24 @@ static const sg_sample rows[] = {
     {"attention", "large", "[2, 3, 61, 32]", 3, 2, {QKV(2, 3, 61, 75, 32, 32)}, .build = attention, .large = true},
     {"attention", "large, all options", "[2, 65, 3, 24]", 5, 1,
      {QKV_INNER(2, 3, 65, 73, 40, 24), FLAG(S4(2, 1, 65, 73)), MODEL(S3(3, 65, 73))}, .build = attention_all, .large = true},
+    {"attention", "one query", "[1, 2, 1, 8]", 3, 2, {QKV(1, 2, 1, 129, 8, 8)}, .build = attention, LONG(129)},
+    {"attention", "one key", "[1, 2, 129, 8]", 3, 2, {QKV(1, 2, 129, 1, 8, 8)}, .build = attention, LONG(129)},
+    {"attention", "less than a tile", "[1, 1, 63, 16]", 3, 2, {QKV(1, 1, 63, 65, 16, 16)}, .build = attention, LONG(65)},
+    {"attention", "a tile", "[1, 2, 64, 64]", 3, 2, {QKV(1, 2, 64, 64, 64, 64)}, .build = attention, LONG(64)},
+    {"attention", "more than a tile", "[1, 1, 65, 33]", 3, 2, {QKV(1, 1, 65, 63, 31, 33)}, .build = attention, LONG(65)},
+    {"attention", "less than two tiles", "[1, 1, 127, 64]", 3, 2, {QKV(1, 1, 127, 129, 64, 64)}, .build = attention, LONG(129)},
+    {"attention", "two tiles", "[1, 1, 128, 128]", 3, 2, {QKV(1, 1, 128, 128, 128, 128)}, .build = attention, LONG(128)},
+    {"attention", "more than two tiles", "[1, 1, 129, 24]", 3, 2, {QKV(1, 1, 129, 127, 24, 24)}, .build = attention, LONG(129)},
+    {"attention", "many keys", "[1, 1, 3, 16]", 3, 2, {QKV(1, 1, 3, 2051, 16, 16)}, .build = attention, LONG(2051)},
+    {"attention", "many queries", "[1, 1, 2051, 4]", 3, 2, {QKV(1, 1, 2051, 3, 8, 4)}, .build = attention, LONG(2051)},
+    {"attention", "causal, tiles", "[1, 1, 129, 64]", 3, 2, {QKV(1, 1, 129, 129, 64, 64)}, .build = attention_causal, LONG(129)},
+    {"attention", "causal, tiles, more keys", "[1, 2, 65, 32]", 3, 2, {QKV(1, 2, 65, 129, 32, 32)}, .build = attention_causal, LONG(129)},
+    {"attention", "causal, tiles, more queries", "[1, 2, 129, 64]", 3, 2, {QKV(1, 2, 129, 65, 64, 64)}, .build = attention_causal, LONG(129)},
+    {"attention", "causal, one query", "[1, 1, 1, 8]", 3, 2, {QKV(1, 1, 1, 65, 8, 8)}, .build = attention_causal, LONG(65)},
+    {"attention", "tiles without keys", "[3, 1, 65, 32]", 4, 2, {QKV(3, 1, 65, 67, 32, 32), MADE(SG_BOOL, S4(3, 1, 65, 67), keep_few)}, .build = attention_masked, LONG(67)},
+    {"attention", "bias, tiles", "[1, 2, 65, 16]", 4, 2, {QKV(1, 2, 65, 67, 16, 16), REAL(S4(1, 2, 65, 67), -1, 1)}, .build = attention_bias, LONG(67)},
+    {"attention", "dropout, tiles", "[1, 1, 65, 64]", 3, 2, {QKV(1, 1, 65, 129, 64, 64)}, .build = attention_dropout, LONG(129)},
+    {"attention", "heads inside, tiles", "[2, 65, 3, 64]", 3, 2, {QKV_INNER(2, 3, 65, 33, 64, 64)}, .build = attention_inner, LONG(65)},
 };
 /* clang-format on */
 

@@ -13,6 +13,8 @@ BUILD(conv_uneven, sg_conv2d(in[0], in[1], WINDOW(.stride = {2, 1}, .padding = {
 BUILD(conv_grouped, sg_conv2d(in[0], in[1], sg_window_square(1, 1), 2))
 BUILD(conv_depthwise, sg_conv2d(in[0], in[1], sg_window_square(2, 1), sg_dim_of(in[0], 1)))
 
+BUILD(conv_apart, sg_conv2d(in[0], in[1], WINDOW(.stride = {3, 3}, .dilation = {2, 1}, .padding = {2, 1, 2, 1}), 3))
+
 BUILD(up, sg_conv_transpose2d(in[0], in[1], WINDOW(.padding = {0}), 1, 0, 0))
 BUILD(up_twice, sg_conv_transpose2d(in[0], in[1], sg_window_square(2, 1), 1, 0, 0))
 BUILD(up_more, sg_conv_transpose2d(in[0], in[1], sg_window_square(2, 1), 1, 1, 1))
@@ -36,6 +38,8 @@ BUILD(weight_grad_wide, GRADIENT("conv2d_weight_grad", 1, 2, 2, 1, 1, 2, 2, 2, 2
 BUILD(weight_grad_grouped, GRADIENT("conv2d_weight_grad", 2, 1, 1, 2, 1, 1, 0, 0, 1))
 
 BUILD(max_halves, sg_max_pool2d(in[0], 2, 2, sg_window_square(2, 0)))
+BUILD(max_whole, sg_max_pool2d(in[0], 33, 35, WINDOW(.padding = {0})))
+BUILD(mean_whole, sg_avg_pool2d(in[0], 33, 35, WINDOW(.padding = {0}), true))
 BUILD(max_padded, sg_max_pool2d(in[0], 3, 3, sg_window_square(2, 1)))
 BUILD(max_dilated, sg_max_pool2d(in[0], 2, 3, WINDOW(.dilation = {2, 1}, .padding = {0, 1, 1, 0})))
 BUILD(mean_halves, sg_avg_pool2d(in[0], 2, 2, sg_window_square(2, 0), true))
@@ -102,6 +106,23 @@ static const sg_sample rows[] = {
     {"conv2d_weight_grad", "large", "[32, 16, 5, 5]", 3, 1,
      {REAL(S4(18, 16, 12, 9), -0.5, 0.5), REAL(S4(18, 32, 6, 5), -0.5, 0.5), MODEL(S4(32, 16, 5, 5))},
      .build = weight_grad_wide, .large = true},
+    {"conv2d", "one pixel", "[2, 3, 1, 1]", 2, 1, {REAL(S4(2, 120, 3, 3), -0.5, 0.5), REAL(S4(3, 120, 3, 3), -0.5, 0.5)}, .build = conv, LONG(1080)},
+    {"conv2d", "one pixel, many images", "[131, 5, 1, 1]", 2, 1, {REAL(S4(131, 3, 3, 3), -1, 1), REAL(S4(5, 3, 3, 3), -1, 1)}, .build = conv, LONG(131)},
+    {"conv2d", "one pixel, one channel", "[1, 1, 1, 1]", 2, 1, {REAL(S4(1, 1, 33, 35), -1, 1), REAL(S4(1, 1, 33, 35), -1, 1)}, .build = conv, LONG(1155)},
+    {"conv2d", "1x1, many pixels", "[1, 3, 35, 67]", 2, 1, {REAL(S4(1, 17, 35, 67), -1, 1), REAL(S4(3, 17, 1, 1), -1, 1)}, .build = conv, LONG(2345)},
+    {"conv2d", "groups, dilation, stride", "[3, 33, 5, 7]", 2, 1, {REAL(S4(3, 15, 15, 19), -1, 1), REAL(S4(33, 5, 3, 3), -1, 1)}, .build = conv_apart, LONG(105)},
+    {"conv2d", "depthwise, many channels", "[2, 70, 5, 4]", 2, 1, {REAL(S4(2, 35, 9, 7), -1, 1), REAL(S4(70, 1, 3, 3), -1, 1)}, .build = conv_depthwise, LONG(40)},
+    {"conv2d", "groups, many channels", "[2, 66, 5, 5]", 2, 1, {REAL(S4(2, 34, 5, 5), -1, 1), REAL(S4(66, 17, 3, 3), -1, 1)}, .build = conv_grouped, LONG(153)},
+    {"conv_transpose2d", "of one pixel", "[3, 5, 4, 4]", 2, 1, {REAL(S4(3, 260, 1, 1), -1, 1), REAL(S4(260, 5, 4, 4), -0.5, 0.5)}, .build = up, LONG(260)},
+    {"conv_transpose2d", "groups, dilation", "[2, 34, 6, 11]", 2, 1, {REAL(S4(2, 36, 5, 7), -1, 1), REAL(S4(36, 17, 2, 3), -0.5, 0.5)}, .build = up_grouped, LONG(108)},
+    {"conv2d_weight_grad", "of one pixel", "[3, 5, 3, 3]", 3, 1,
+     {REAL(S4(515, 5, 3, 3), -0.5, 0.5), REAL(S4(515, 3, 1, 1), -0.5, 0.5), MODEL(S4(3, 5, 3, 3))}, .build = weight_grad, LONG(515)},
+    {"conv2d_weight_grad", "one weight", "[1, 1, 1, 1]", 3, 1,
+     {REAL(S4(3, 1, 35, 33), -1, 1), REAL(S4(3, 1, 35, 33), -1, 1), MODEL(S4(1, 1, 1, 1))}, .build = weight_grad, LONG(3465)},
+    {"max_pool2d", "one pixel", "[2, 3, 1, 1]", 1, 1, {REAL(S4(2, 3, 33, 35), -1, 1)}, .build = max_whole, LONG(1155)},
+    {"avg_pool2d", "one pixel", "[2, 3, 1, 1]", 1, 1, {REAL(S4(2, 3, 33, 35), -1, 1)}, .build = mean_whole, LONG(1155)},
+    {"max_pool2d", "many images", "[515, 1, 1, 1]", 1, 1, {REAL(S4(515, 1, 3, 3), -1, 1)}, .build = max_halves, LONG(515)},
+    {"avg_pool2d", "many channels", "[1, 1027, 2, 1]", 1, 1, {REAL(S4(1, 1027, 4, 3), -1, 1)}, .build = mean_halves, LONG(1027)},
 };
 /* clang-format on */
 

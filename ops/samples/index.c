@@ -15,6 +15,8 @@ BUILD(segment_max_none, sg_segment_max(in[0], in[1], 0))
 BUILD(top_1, sg_top_k(in[0], 1, 1, NULL))
 BUILD(top_3_last, sg_top_k(in[0], 3, -1, NULL))
 BUILD(top_2_first, sg_top_k(in[0], 2, 0, NULL))
+BUILD(top_100_last, sg_top_k(in[0], 100, -1, NULL))
+BUILD(sorted_last, sg_top_k(in[0], sg_dim_of(in[0], 1), -1, NULL))
 BUILD(top_none, sg_top_k(in[0], 0, 1, NULL))
 BUILD(einsum_scores, sg_einsum("bqhd,bkhd->bhqk", in, 2))
 BUILD(einsum_merged, sg_einsum("abij,ijcd->cadb", in, 2))
@@ -69,6 +71,25 @@ static const sg_sample rows[] = {
      {REAL(S2(301, 101), -0.2, 0.2), INDEX(S2(301, 101), 0, 33), MODEL(S2(301, 33))}, .build = scatter_elements_last, .large = true},
     {"segment_max", "large", "[4, 33]", 2, 1, {REAL(S2(3001, 33), -1, 1), INDEX(S1(3001), 0, 4)}, .build = segment_max, .large = true},
     {"top_k", "large", "[301, 3]", 1, 1, {REAL(S2(301, 257), -1, 1)}, .build = top_3_last, .large = true},
+    {"argmin", "long", "[2]", 1, 1, {REAL(S2(2, 17001), -1, 1)}, .build = argmin_last, .flat = true, .large = true},
+    {"argmin", "long, first", "[3]", 1, 1, {REAL(S2(5003, 3), -1, 1)}, .build = argmin_first, .flat = true, .large = true},
+    {"top_k", "long", "[2, 3]", 1, 1, {REAL(S2(2, 5003), -1, 1)}, .build = top_3_last, LONG(5003)},
+    {"top_k", "long, first", "[2, 3]", 1, 1, {REAL(S2(2051, 3), -1, 1)}, .build = top_2_first, LONG(2051)},
+    {"top_k", "long, a hundred", "[3, 100]", 1, 1, {REAL(S2(3, 1025), -1, 1)}, .build = top_100_last, LONG(1025)},
+    {"top_k", "long, all of them", "[2, 1025]", 1, 1, {REAL(S2(2, 1025), -1, 1)}, .build = sorted_last, LONG(1025)},
+    {"top_k", "long, places", "[2, 3]", 1, 1, {REAL(S2(2, 4099), -1, 1)}, .build = top_places, .flat = true, .large = true},
+    {"top_k", "short, many", "[2051, 3]", 1, 1, {REAL(S2(2051, 3), -1, 1)}, .build = top_3_last, LONG(2051)},
+    {"gather", "long, middle axis", "[2, 515, 3]", 2, 1, {REAL(S3(2, 1027, 3), -1, 1), INDEX(S1(515), 0, 1027)}, .build = take_middle, LONG(515)},
+    {"gather_elements", "long, last", "[3, 2051]", 2, 1, {REAL(S2(3, 1027), -1, 1), INDEX(S2(3, 2051), 0, 1027)}, .build = gather_elements_last, LONG(2051)},
+    {"gather_elements", "long, first", "[2051, 3]", 2, 1, {REAL(S2(1027, 3), -1, 1), INDEX(S2(2051, 3), 0, 1027)}, .build = gather_elements_first, LONG(2051)},
+    {"gather_elements", "long, one result", "[2, 1]", 2, 1, {REAL(S2(2, 4099), -1, 1), INDEX(S2(2, 1), 0, 4099)}, .build = gather_elements_last, LONG(4099)},
+    {"scatter_elements", "long, into few", "[3, 2]", 3, 1, {REAL(S2(3, 4099), -0.2, 0.2), INDEX(S2(3, 4099), 0, 2), MODEL(S2(3, 2))}, .build = scatter_elements_last, LONG(4099)},
+    {"scatter_elements", "long, first", "[5, 3]", 3, 1, {REAL(S2(2051, 3), -0.2, 0.2), INDEX(S2(2051, 3), 0, 5), MODEL(S2(5, 3))}, .build = scatter_elements_first, LONG(2051)},
+    {"scatter_elements", "few into long", "[2, 4099]", 3, 1, {REAL(S2(2, 65), -1, 1), INDEX(S2(2, 65), 0, 4099), MODEL(S2(2, 4099))}, .build = scatter_elements_last, LONG(65)},
+    {"segment_max", "long, one column", "[4, 1]", 2, 1, {REAL(S2(8501, 1), -1, 1), INDEX(S1(8501), 0, 3)}, .build = segment_max, LONG(8501)},
+    {"scatter_rows", "long, segment mean", "[4, 3]", 2, 1, {REAL(S2(2051, 3), -1, 1), INDEX(S1(2051), 0, 3)}, .build = segment_mean, LONG(2051)},
+    {"matmul", "einsum, long", "[3]", 3, 1, {REAL(S2(3, 515), -0.2, 0.2), REAL(S2(515, 7), -1, 1), REAL(S2(3, 7), -1, 1)}, .build = einsum_bilinear, LONG(3605)},
+    {"matmul", "einsum, long rows", "[1, 2, 33, 35]", 2, 1, {REAL(S4(1, 33, 2, 65), -1, 1), REAL(S4(1, 35, 2, 65), -1, 1)}, .build = einsum_scores, LONG(65)},
 };
 /* clang-format on */
 

@@ -12,9 +12,13 @@ BUILD(sum_like, sg_sum_like(in[0], in[1]))
 BUILD(reshape_like, sg_reshape_like(in[0], in[1]))
 BUILD(tile_first, sg_tile_axis(in[0], 0, 3))
 BUILD(tile_last, sg_tile_axis(in[0], -1, 4))
+BUILD(tile_many, sg_tile_axis(in[0], 1, 1027))
 BUILD(tile_none, sg_tile_axis(in[0], 1, 0))
 BUILD(concat_three, sg_concat(in, 3, 1))
 BUILD(concat_first, sg_concat(in, 2, -2))
+BUILD(concat_many, sg_concat((sg_value[]){in[0], in[1], in[2], in[1], in[0], in[2], in[2], in[0], in[1], in[0], in[1],
+                                          in[2], in[1], in[0], in[2], in[2], in[0], in[1]},
+                             18, 1))
 BUILD(slice_last, sg_slice(in[0], -1, 1, 3))
 BUILD(slice_negative, sg_slice(in[0], 0, -3, -1))
 BUILD(slice_middle, sg_slice(in[0], 1, 1, 2))
@@ -75,6 +79,25 @@ static const sg_sample rows[] = {
      {REAL(S2(3001, 33), -0.2, 0.2), INDEX(S1(3001), 0, 101), MODEL(S2(101, 33))}, .build = scatter_rows, .large = true},
     {"scatter_rows", "large, two rows", "[2, 64]", 3, 1,
      {REAL(S2(1001, 64), -0.2, 0.2), INDEX(S1(1001), 0, 2), MODEL(S2(2, 64))}, .build = scatter_rows, .large = true},
+    {"gather", "long, wide table", "[5, 1027]", 2, 1, {REAL(S2(3, 1027), -1, 1), INDEX(S1(5), 0, 3)}, .build = gather, .large = true},
+    {"gather", "long, narrow table", "[9001, 1]", 2, 1, {REAL(S2(1027, 1), -0.2, 0.2), INDEX(S1(9001), 0, 1027)}, .build = gather, LONG(256)},
+    {"scatter_rows", "long, one row", "[1, 3]", 3, 1, {REAL(S2(8501, 3), -0.2, 0.2), INDEX(S1(8501), 0, 1), MODEL(S2(1, 3))}, .build = scatter_rows, LONG(8501)},
+    {"scatter_rows", "long, narrow", "[33, 1]", 3, 1, {REAL(S2(2051, 1), -0.2, 0.2), INDEX(S1(2051), 0, 33), MODEL(S2(33, 1))}, .build = scatter_rows, LONG(2051)},
+    {"scatter_rows", "wide rows", "[3, 1027]", 3, 1, {REAL(S2(35, 1027), -0.2, 0.2), INDEX(S1(35), 0, 3), MODEL(S2(3, 1027))}, .build = scatter_rows, LONG(35)},
+    {"scatter_rows", "into many", "[8501, 3]", 3, 1, {REAL(S2(31, 3), -1, 1), INDEX(S1(31), 0, 8501), MODEL(S2(8501, 3))}, .build = scatter_rows, LONG(31)},
+    {"one_hot", "many", "[2051, 5]", 1, 1, {INDEX(S1(2051), 0, 5)}, .build = one_hot, .flat = true, .large = true},
+    {"sum_like", "long", "[3, 1]", 2, 1, {REAL(S3(515, 3, 7), -1, 1), MODEL(S2(3, 1))}, .build = sum_like, LONG(3605)},
+    {"sum_like", "long", "[]", 2, 1, {REAL(S2(3, 2051), -1, 1), MODEL(S0)}, .build = sum_like, LONG(6153)},
+    {"broadcast_like", "long", "[2051, 3]", 2, 1, {REAL(S2(2051, 1), -1, 1), MODEL(S2(2051, 3))}, .build = broadcast_like, LONG(2051)},
+    {"broadcast_like", "long", "[2051, 3]", 2, 1, {REAL(S1(3), -1, 1), MODEL(S2(2051, 3))}, .build = broadcast_like, LONG(2051)},
+    {"tile_axis", "many copies", "[3, 1027, 5]", 1, 1, {REAL(S2(3, 5), -1, 1)}, .build = tile_many, LONG(1027)},
+    {"concat", "many pieces", "[3, 222]", 3, 1, {REAL(S2(3, 1), -1, 1), REAL(S2(3, 33), -1, 1), REAL(S2(3, 3), -1, 1)}, .build = concat_many, .large = true},
+    {"concat", "long", "[2052, 3]", 2, 1, {REAL(S2(2051, 3), -1, 1), REAL(S2(1, 3), -1, 1)}, .build = concat_first, .large = true},
+    {"slice", "long", "[2051, 2]", 1, 1, {REAL(S2(2051, 5), -1, 1)}, .build = slice_last, .large = true},
+    {"pad", "long", "[3, 4102]", 1, 1, {REAL(S2(3, 4099), -1, 1)}, .build = pad_last, .large = true},
+    {"transpose", "narrow", "[3, 2051]", 1, 1, {REAL(S2(2051, 3), -1, 1)}, .build = transpose_2d, .large = true},
+    {"transpose", "borders of tiles", "[65, 3, 33]", 1, 1, {REAL(S3(3, 33, 65), -1, 1)}, .build = transpose_3d, .large = true},
+    {"transpose", "heads", "[2, 33, 65, 5]", 1, 1, {REAL(S4(2, 65, 33, 5), -1, 1)}, .build = transpose_4d, .large = true},
     {"transpose", "large", "[257, 301]", 1, 1, {REAL(S2(301, 257), -1, 1)}, .build = transpose_2d, .large = true},
 };
 /* clang-format on */
