@@ -8,14 +8,14 @@ struct sg_cuda_adam_turn {
     uint32_t inverse;
 };
 
-/* Lines of a block, at most, and non-zeros that it keeps in shared memory. */
-enum { LINES = 16, TERMS = 256 };
+/* Lines of a block, at most. */
+enum { LINES = 16 };
 
 /* Which lines a block works on: those with non-zeros, and of the others those whose turn it is. */
 struct sparse_lines {
     int32_t line[LINES], begin[LINES], end[LINES]; /* end == begin: idle */
-    int32_t count, first_term, end_term;           /* of all of them together */
-    sg_csr_term term[TERMS];                       /* if they are no more than that */
+    int32_t count;
+    sg_csr_terms terms;
     slow_coefficients slow[SG_CUDA_ADAM_SPREAD_MOST];
 };
 
@@ -30,11 +30,7 @@ __device__ static inline void find_lines(const sg_cuda_csr &c, sg_cuda_adam_turn
         sg_csr_range(c, pointers, line, true, &begin, &end);
     bool mine = inside && (begin < end || (uint32_t)line % (uint32_t)turn.spread == (uint32_t)turn.turn);
     unsigned all = __ballot_sync(0xffffffffu, mine);
-    int32_t first = begin < end ? begin : INT32_MAX, last = end;
-    for (int mask = SG_WARP / 2; mask > 0; mask /= 2) {
-        first = min(first, __shfl_xor_sync(0xffffffffu, first, mask));
-        last = max(last, __shfl_xor_sync(0xffffffffu, last, mask));
-    }
+    sg_csr_span span = sg_csr_join_lines(begin, end);
     if (mine) {
         int at = __popc(all & ((1u << lane) - 1));
         s->line[at] = (int32_t)line;
@@ -43,8 +39,7 @@ __device__ static inline void find_lines(const sg_cuda_csr &c, sg_cuda_adam_turn
     }
     if (lane == 0) {
         s->count = __popc(all);
-        s->first_term = min(first, last); /* without any: 0 both */
-        s->end_term = last;
+        s->terms.span = span;
     }
 }
 
@@ -87,7 +82,7 @@ __device__ static inline void find_gradient(const sg_cuda_csr &c, const sparse_l
     auto load = [&](int32_t row) { return at[(uint32_t)row * (uint32_t)across]; };
     int32_t begin = s.begin[q->line], end = s.end[q->line];
     if (KEPT)
-        q->g = sg_csr_quad<2, 1>(begin - s.first_term, end - s.first_term, [&](int32_t j) { return s.term[j]; }, load);
+        q->g = sg_csr_quad<2, 1>(begin - s.terms.span.first, end - s.terms.span.first, [&](int32_t j) { return s.terms.term[j]; }, load);
     else
         q->g = sg_csr_quad<1, 1>(
             begin, end, [&](int32_t j) { return sg_csr_at(c, value, index, order, j, q->column == 0); }, load);
@@ -154,10 +149,7 @@ __global__ void __launch_bounds__(SG_BLOCK, 4)
     else
         find_coefficients(a, turn, &s);
     __syncthreads();
-    bool kept = s.end_term - s.first_term <= TERMS;
-    int32_t j = s.first_term + (int32_t)threadIdx.x;
-    if (kept && j < s.end_term)
-        s.term[threadIdx.x] = sg_csr_at(c, value, index, order, j, true);
+    bool kept = sg_csr_keep_terms(&s.terms, c, value, index, order);
     adam_coefficients k = finish(a, s.slow);
     if (kept)
         step_lines<true>(k, x, c, s, turn, value, index, order, dense);

@@ -141,14 +141,10 @@ extern "C" void sg_cuda_csr_product(const sg_cuda_csr *c, const float *value, co
                             index, order, dense, out);
 }
 
-/* Non-zeros of a chunk that are kept, at most. */
-enum { TERMS = 256 };
-
 /* Where the lines of a chunk begin and end. */
 struct chunk_lines {
     int32_t begin[SG_CUDA_CSR_SQUARES_LINES], end[SG_CUDA_CSR_SQUARES_LINES];
-    int32_t first_term, end_term; /* of all of them together */
-    sg_csr_term term[TERMS];      /* if they are no more than that */
+    sg_csr_terms terms;
 };
 
 /* By the first warp. */
@@ -162,15 +158,9 @@ __device__ static inline void find_lines(const sg_cuda_csr &c, int64_t first, in
         sg_csr_range(c, pointers, line, true, &begin, &end);
     s->begin[lane] = begin;
     s->end[lane] = end;
-    int32_t low = begin < end ? begin : INT32_MAX, high = end;
-    for (int mask = SG_WARP / 2; mask > 0; mask /= 2) {
-        low = min(low, __shfl_xor_sync(0xffffffffu, low, mask));
-        high = max(high, __shfl_xor_sync(0xffffffffu, high, mask));
-    }
-    if (lane == 0) {
-        s->first_term = min(low, high);
-        s->end_term = high;
-    }
+    sg_csr_span span = sg_csr_join_lines(begin, end);
+    if (lane == 0)
+        s->terms.span = span;
 }
 
 __device__ static inline float4 quad_of(const float *x, bool aligned)
@@ -192,10 +182,7 @@ __global__ void __launch_bounds__(SG_BLOCK, 4)
     if (threadIdx.x < SG_WARP)
         find_lines(c, first, count, pointers, &s);
     __syncthreads();
-    bool kept = s.end_term - s.first_term <= TERMS;
-    int32_t mine = s.first_term + (int32_t)threadIdx.x;
-    if (kept && mine < s.end_term)
-        s.term[threadIdx.x] = sg_csr_at(c, value, index, order, mine, true);
+    bool kept = sg_csr_keep_terms(&s.terms, c, value, index, order);
     __syncthreads();
     float sum[4] = {}, total[1] = {0};
     uint32_t width = (uint32_t)c.width, offset = (uint32_t)(first % c.width);
@@ -207,7 +194,7 @@ __global__ void __launch_bounds__(SG_BLOCK, 4)
         auto load = [&](int32_t row) { return quad_of(at + (int64_t)row * width, aligned); };
         float4 g;
         if (kept)
-            g = sg_csr_quad<4, 1>(s.begin[line] - s.first_term, s.end[line] - s.first_term, [&](int32_t j) { return s.term[j]; }, load);
+            g = sg_csr_quad<4, 1>(s.begin[line] - s.terms.span.first, s.end[line] - s.terms.span.first, [&](int32_t j) { return s.terms.term[j]; }, load);
         else
             g = sg_csr_quad<1, 1>(s.begin[line], s.end[line], [&](int32_t j) { return sg_csr_at(c, value, index, order, j, column == 0); }, load);
         sum[0] = __fadd_rn(sum[0], __fmul_rn(g.x, g.x));

@@ -65,6 +65,37 @@ __device__ static inline sg_csr_term sg_csr_at(const sg_cuda_csr &c, const float
     return {fine ? value[from] : 0, fine ? row : -1};
 }
 
+/* Non-zeros [first, end) of lines that follow each other, and a block's, kept in shared memory if they are no more than its threads. */
+struct sg_csr_span {
+    int32_t first, end;
+};
+struct sg_csr_terms {
+    sg_csr_span span;
+    sg_csr_term term[SG_BLOCK];
+};
+
+/* The non-zeros of all lines of a warp, whose lanes have one each, or an empty one. */
+__device__ static inline sg_csr_span sg_csr_join_lines(int32_t begin, int32_t end)
+{
+    int32_t first = begin < end ? begin : INT32_MAX, last = end;
+    for (int mask = SG_WARP / 2; mask > 0; mask /= 2) {
+        first = min(first, __shfl_xor_sync(0xffffffffu, first, mask));
+        last = max(last, __shfl_xor_sync(0xffffffffu, last, mask));
+    }
+    return {min(first, last), last}; /* without any: 0 both */
+}
+
+/* By the block, after a barrier, and another one follows; false if there are too many. */
+__device__ static inline bool sg_csr_keep_terms(sg_csr_terms *all, const sg_cuda_csr &c, const float *value, const int32_t *index,
+                                                const int32_t *order)
+{
+    bool kept = all->span.end - all->span.first <= SG_BLOCK;
+    int32_t mine = all->span.first + (int32_t)threadIdx.x;
+    if (kept && mine < all->span.end)
+        all->term[threadIdx.x] = sg_csr_at(c, value, index, order, mine, true);
+    return kept;
+}
+
 __device__ static inline void sg_csr_add(float4 *sum, float value, float4 x)
 {
     sum->x = fmaf(value, x.x, sum->x);
