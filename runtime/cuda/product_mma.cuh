@@ -78,17 +78,7 @@ __device__ __forceinline__ void add_stage(float (&sum)[FM][FN][4], int at, int g
 #pragma unroll
             for (int p = 0; p < (A ? 3 : 1); p++)
                 read_a(x[p], a + p * SIZE_A, row + i * 16, k, lane);
-            if constexpr (A)
-                add_parts(t, x[2], y[0]);
-            if constexpr (B)
-                add_parts(t, x[0], y[2]);
-            if constexpr (A && B)
-                add_parts(t, x[1], y[1]);
-            if constexpr (A)
-                add_parts(t, x[1], y[0]);
-            if constexpr (B)
-                add_parts(t, x[0], y[1]);
-            add_parts(t, x[0], y[0]);
+            each_product<A, B>([&](int p, int q) { add_parts(t, x[p], y[q]); });
 #pragma unroll
             for (int j = 0; j < FN; j++)
 #pragma unroll

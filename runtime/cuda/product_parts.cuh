@@ -40,6 +40,23 @@ __device__ __forceinline__ void split_pair(float x, float y, unsigned &h, unsign
     l = __byte_perm(__float_as_uint(x), __float_as_uint(y), 0x7632);
 }
 
+// add(p, q), part p of the left operand times part q of the right, in the order in which they are added up. Where the left or the right
+// operand has no rests, its first parts are all.
+template <bool LEFT, bool RIGHT, class ADD> __device__ __forceinline__ void each_product(ADD add)
+{
+    if constexpr (LEFT)
+        add(2, 0);
+    if constexpr (RIGHT)
+        add(0, 2);
+    if constexpr (LEFT && RIGHT)
+        add(1, 1);
+    if constexpr (LEFT)
+        add(1, 0);
+    if constexpr (RIGHT)
+        add(0, 1);
+    add(0, 0);
+}
+
 // c [16, 8] += x [16, 16] y [16, 8].
 __device__ __forceinline__ void multiply_add(float (&c)[4], const unsigned (&x)[4], unsigned y0, unsigned y1)
 {

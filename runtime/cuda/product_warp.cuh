@@ -81,23 +81,6 @@ __device__ __forceinline__ void add_parts(float (&t)[FN][4], const unsigned (&x)
         multiply_add(t[j], x, y[j][0], y[j][1]);
 }
 
-// Where A or B has no rests, its first parts are all.
-template <bool A, bool B>
-__device__ __forceinline__ void sum_parts(float (&t)[FN][4], const unsigned (&x)[3][4], const unsigned (&y)[3][FN][2])
-{
-    if constexpr (A)
-        add_parts(t, x[2], y[0]);
-    if constexpr (B)
-        add_parts(t, x[0], y[2]);
-    if constexpr (A && B)
-        add_parts(t, x[1], y[1]);
-    if constexpr (A)
-        add_parts(t, x[1], y[0]);
-    if constexpr (B)
-        add_parts(t, x[0], y[1]);
-    add_parts(t, x[0], y[0]);
-}
-
 __device__ __forceinline__ void add_terms(float (&sum)[FM][FN][4], const warp_terms &w)
 {
     unsigned y[3][FN][2], rests = 0;
@@ -116,10 +99,11 @@ __device__ __forceinline__ void add_terms(float (&sum)[FM][FN][4], const warp_te
 #pragma unroll
         for (int q = 0; q < 4; q++)
             split_pair(w.x[2 * i + q % 2][q / 2 * 2], w.x[2 * i + q % 2][q / 2 * 2 + 1], x[0][q], x[1][q], x[2][q]);
+        const auto add = [&](int p, int q) { add_parts(t, x[p], y[q]); };
         if (any)
-            sum_parts<true, true>(t, x, y);
+            each_product<true, true>(add);
         else
-            sum_parts<true, false>(t, x, y);
+            each_product<true, false>(add);
 #pragma unroll
         for (int j = 0; j < FN; j++)
 #pragma unroll

@@ -99,7 +99,7 @@ __device__ __forceinline__ void multiply_parts(float (&t)[STEPS][HALF], int at, 
         multiply<ADD>(t[q], part_of_a(at, group, q, pa), part_of_b(at, q, pb));
 }
 
-// Each 16 terms have sums of their own, which begin at zero. Where the left or the right operand has no rests, its first parts are all.
+// Each 16 terms have sums of their own, which begin at zero: the first product does not add. The order is that of each_product.
 template <bool LEFT, bool RIGHT>
 __device__ __forceinline__ void start_stage(float (&t)[STEPS][HALF], int at, int group)
 {
