@@ -199,7 +199,7 @@ void sg_watch_end(sg_watch *watch); /* clears the progress bar */
 void sg_watch_free(sg_watch *watch);
 
 /* ---- signals (signals.c): the first SIGINT, SIGTERM or SIGHUP asks a verb with `in_steps` to stop, the second ends it at once, as
- * the first does every other verb */
+ * the first does any other verb */
 void sg_signals_install(
     const sg_verb *verb);   /* before any other thread exists: those of later inherit what is blocked */
 int sg_signal_caught(void); /* its number, or 0 */

@@ -1,10 +1,13 @@
 /* signals.c - an orderly end: the first SIGINT, SIGTERM or SIGHUP sets a flag that long work looks at between steps, the second
- * ends the program at once. Verbs that look at no flag are left alone: one that waits for a pipe must end at the first.
+ * ends the program at once. Verbs that look at no flag end at the first: one that waits for a pipe would not come to look. Half
+ * of a file is left behind in no case.
  *
  * A thread of its own waits for them and every other one blocks them, so no handler ever runs on the stack of a thread that
  * computes: oneDNN's matrix products up to 3.11.1 keep the stack pointer just above their operands on the heap, and the frame of
  * a handler would be written over what lies there (uxlfoundation/oneDNN issue 4845). */
 #include "cli/cli.h"
+
+#include "serialize/serialize.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -12,37 +15,54 @@
 #include <unistd.h>
 
 static atomic_int caught;
+static sigset_t taken;
 
-static void *wait_for_signals(void *set)
+/* As the signal does by itself: who waits for the program learns which it was. */
+static void die_of(int number)
+{
+    sg_file_abandon_all();
+    pthread_sigmask(SIG_UNBLOCK, &taken, NULL);
+    raise(number);
+}
+
+static void *wait_for_signals(void *verb)
 {
     static const char message[] = "\nsealgraph: stopping after this step; once more to stop at once\n";
-    for (int number; sigwait(set, &number) == 0;) {
-        if (atomic_exchange(&caught, number))
+    for (int number; sigwait(&taken, &number) == 0;) {
+        if (!((const sg_verb *)verb)->in_steps)
+            die_of(number);
+        if (atomic_exchange(&caught, number)) {
+            sg_file_abandon_all();
             _exit(128 + number);
+        }
         if (write(STDERR_FILENO, message, sizeof message - 1) < 0)
             continue; /* nobody to tell */
     }
     return NULL;
 }
 
+/* What is ignored (by nohup, or in the background of a script) stays so, but for what ends long work in order. */
+static void take(int number, bool always)
+{
+    struct sigaction old;
+    if (always || (sigaction(number, NULL, &old) == 0 && old.sa_handler != SIG_IGN))
+        sigaddset(&taken, number);
+}
+
 void sg_signals_install(const sg_verb *verb)
 {
-    static sigset_t set;
-    struct sigaction hangup;
     pthread_t thread;
     signal(SIGXFSZ, SIG_IGN); /* a file over the limit is an error of writing, like a full disk */
-    if (!verb->in_steps)
-        return;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) /* nohup */
-        sigaddset(&set, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, &set, NULL);
-    if (pthread_create(&thread, NULL, wait_for_signals, &set) == 0)
+    sigemptyset(&taken);
+    take(SIGINT, verb->in_steps);
+    take(SIGTERM, verb->in_steps);
+    take(SIGHUP, false);
+    pthread_sigmask(SIG_BLOCK, &taken, NULL);
+    if (pthread_create(&thread, NULL, wait_for_signals, (void *)(uintptr_t)verb) == 0)
         pthread_detach(thread);
     else
-        pthread_sigmask(SIG_UNBLOCK, &set, NULL); /* out of threads: the first signal ends the program, as any other */
+        pthread_sigmask(SIG_UNBLOCK, &taken,
+                        NULL); /* out of threads: the first signal ends the program, as any other */
 }
 
 int sg_signal_caught(void) { return atomic_load(&caught); }

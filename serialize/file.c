@@ -2,6 +2,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -65,27 +67,64 @@ static sg_status write_to(const char *path, const char *name, const void *data, 
     return status;
 }
 
+/* Files that this process has begun, for when it must end at once. */
+typedef struct begun {
+    struct begun *next;
+    bool apart; /* beside their place */
+    char name[];
+} begun;
+
+static begun *unfinished;
+static pthread_mutex_t unfinished_lock = PTHREAD_MUTEX_INITIALIZER;
+
 sg_status sg_file_begin(const char *path, char **name, sg_error *err)
 {
     size_t length = strlen(path) + 32;
-    if (!(*name = sg_alloc(length)))
+    begun *b = sg_alloc(sizeof *b + length);
+    if (!b)
         return sg_fail(err, SG_E_MEMORY, "out of memory");
-    if (names_another(path))
-        snprintf(*name, length, "%s", path);
+    b->apart = !names_another(path);
+    if (b->apart)
+        snprintf(b->name, length, "%s.tmp%ld", path, (long)getpid());
     else
-        snprintf(*name, length, "%s.tmp%ld", path, (long)getpid());
+        snprintf(b->name, length, "%s", path);
+    pthread_mutex_lock(&unfinished_lock);
+    b->next = unfinished;
+    unfinished = b;
+    pthread_mutex_unlock(&unfinished_lock);
+    *name = b->name;
     return SG_OK;
+}
+
+static void forget(const begun *b)
+{
+    begun **at = &unfinished;
+    pthread_mutex_lock(&unfinished_lock);
+    while (*at != b)
+        at = &(*at)->next;
+    *at = b->next;
+    pthread_mutex_unlock(&unfinished_lock);
 }
 
 sg_status sg_file_end(const char *path, char *name, sg_status written, sg_error *err)
 {
-    bool apart = strcmp(name, path) != 0;
-    if (apart && written == SG_OK)
+    begun *b = (begun *)(name - offsetof(begun, name));
+    forget(b);
+    if (b->apart && written == SG_OK)
         written = sg_file_rename(name, path, err);
-    if (apart && written != SG_OK)
+    if (b->apart && written != SG_OK)
         unlink(name);
-    sg_free(name);
+    sg_free(b);
     return written;
+}
+
+void sg_file_abandon_all(void)
+{
+    pthread_mutex_lock(&unfinished_lock);
+    for (const begun *b = unfinished; b; b = b->next)
+        if (b->apart)
+            unlink(b->name);
+    /* Locked for good: no other thread comes as far as to miss its file. */
 }
 
 sg_status sg_file_write(const char *path, const void *data, size_t size, sg_error *err)

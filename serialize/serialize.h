@@ -22,6 +22,8 @@ sg_status sg_file_write(const char *path, const void *data, size_t size, sg_erro
  * failure. */
 sg_status sg_file_begin(const char *path, char **name, sg_error *err);
 sg_status sg_file_end(const char *path, char *name, sg_status written, sg_error *err);
+/* Remove all files that were begun by any thread and not ended, and let none begin or end another: for a process about to end. */
+void sg_file_abandon_all(void);
 /* Read a whole file of at most `limit` bytes; a NUL follows the data. Release with sg_free. */
 sg_status sg_file_read(const char *path, size_t limit, char **data, size_t *size, sg_error *err);
 /* Rename `from` to `to` (a file or folder, `to` is replaced if it is a file) and fsync the folder that holds it. */

@@ -183,8 +183,8 @@ static void plot_as_png(void **state)
     static const unsigned char signature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
     unsigned char head[24] = {0};
     bench_fails("ops --shape 40x30 --only softmax --plot /nowhere/roof.png",
-                system("rsvg-convert --version >/dev/null 2>&1") == 0 ? 1 : 2, "");
-    if (system("rsvg-convert --version >/dev/null 2>&1") != 0)
+                system("PATH=/usr/bin:/bin rsvg-convert --version >/dev/null 2>&1") == 0 ? 1 : 2, "");
+    if (system("PATH=/usr/bin:/bin rsvg-convert --version >/dev/null 2>&1") != 0)
         skip();
     outcome o = bench(no_gpu, "ops --shape 40x30 --only softmax --plot roof.png");
     assert_int_equal(o.code, 0);

@@ -99,7 +99,7 @@ static const struct {
 static void add_results(problem *p, const char *kind, const sg_value *v, int32_t n)
 {
     for (int32_t k = 0; k < n; k++) {
-        char name[16];
+        char name[32];
         snprintf(name, sizeof name, "%s %d", kind, (int)k);
         sg_result(p->graph, name, v[k]);
     }

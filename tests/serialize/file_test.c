@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -74,12 +75,49 @@ static void pipes_stay_pipes(void **state)
     free(folder);
 }
 
+/* A process that must end at once leaves no half of a file, and nothing is taken from what is whole or stands for another. */
+static void begun_files_are_abandoned(void **state)
+{
+    (void)state;
+    char *folder = new_folder(), *whole = file_in(folder, "whole"), *half = file_in(folder, "half"),
+         *link = file_in(folder, "link"), *names[3];
+    assert_int_equal(symlink("whole", link), 0);
+    const char *const paths[] = {whole, half, link};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(sg_file_begin(paths[i], &names[i], NULL), SG_OK);
+        FILE *out = fopen(names[i], "w");
+        assert_non_null(out);
+        fputs("text", out);
+        fclose(out);
+    }
+    assert_int_equal(sg_file_end(whole, names[0], SG_OK, NULL), SG_OK);
+    assert_int_equal(access(names[1], F_OK), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        sg_file_abandon_all();
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_equal(access(names[1], F_OK), -1);
+    assert_int_equal(kind(link), S_IFLNK);
+    holds(whole, "text");
+    assert_int_equal(sg_file_end(link, names[2], SG_OK, NULL), SG_OK);
+    assert_int_equal(sg_file_end(half, names[1], SG_E_IO, NULL), SG_E_IO);
+    holds(whole, "text");
+    sg_folder_remove(folder, NULL);
+    free(whole);
+    free(half);
+    free(link);
+    free(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_files_are_replaced),
         cmocka_unit_test(links_stay_links),
         cmocka_unit_test(pipes_stay_pipes),
+        cmocka_unit_test(begun_files_are_abandoned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
