@@ -18,6 +18,41 @@ static sg_value elu(sg_value x) { return sg_elu(x, 0.7); }
 static sg_value gelu_derivative(sg_value x) { return sg_build(x.graph, sg_op_find("gelu_derivative"), &x, 1, NULL); }
 static sg_value clip(sg_value x) { return sg_clip(x, -1, 1); }
 
+/* The cotangent behind a gelu and its sum over rows, the gradient of a bias, which may be one node; in one body with a second
+ * result that others read; both. */
+static sg_value behind_gelu(const sg_value *in) { return sg_mul(in[1], gelu_derivative(in[0])); }
+static sg_value over_rows(sg_value x) { return sg_sum(sg_cast(x, SG_F32), 0); }
+
+static void gelu_sums(const sg_sample *s, sg_scope scope, const sg_value *in, sg_value *out)
+{
+    (void)s, (void)scope;
+    out[0] = behind_gelu(in);
+    out[1] = over_rows(out[0]);
+}
+
+static void gelu_sums_of_steps(const sg_sample *s, sg_scope scope, const sg_value *in, sg_value *out)
+{
+    (void)s, (void)scope;
+    out[0] = behind_gelu(in);
+    out[1] = over_rows(sg_square(out[0]));
+}
+
+static void gelu_sums_read(const sg_sample *s, sg_scope scope, const sg_value *in, sg_value *out)
+{
+    (void)s, (void)scope;
+    sg_value g = behind_gelu(in);
+    out[0] = sg_softplus(g);
+    out[1] = over_rows(g);
+    out[2] = sg_sum(sg_cast(g, SG_F32), -1);
+}
+
+static void gelu_read(const sg_sample *s, sg_scope scope, const sg_value *in, sg_value *out)
+{
+    (void)s, (void)scope;
+    out[0] = behind_gelu(in);
+    out[1] = sg_tanh(out[0]);
+}
+
 BUILD(where3, sg_where(in[0], in[1], in[2]))
 BUILD(logical_not, sg_logical_not(in[0]))
 BUILD(cast_real, sg_cast(in[0], SG_F32))
@@ -115,6 +150,16 @@ static const sg_sample rows[] = {
     {"cast", "f32 to f64", "[2, 3]", 1, 1, {REAL(S2(2, 3), -2, 2)}, .build = cast_double, .reference_only = true},
     {"exp", "large", "[301, 257]", 1, 1, {REAL(S2(301, 257), -2, 1)}, .build = exp_large, .large = true},
     {"mul", "large", "[301, 257]", 2, 1, {REAL(S2(301, 257), -1, 1), REAL(S1(257), -1, 1)}, .build = mul_large, .large = true},
+    {"exp", "odd size", "[4099]", 1, 1, {REAL(S1(4099), -2, 1)}, .build = exp_large, .large = true},
+    {"mul", "odd size, by row", "[515, 7]", 2, 1, {REAL(S2(515, 7), -1, 1), REAL(S2(515, 1), -1, 1)}, .build = mul_large, LONG(515)},
+    {"mul", "odd size, from within", "[3, 515, 5]", 2, 1, {REAL(S3(3, 1, 5), -1, 1), REAL(S2(515, 1), -1, 1)}, .build = mul_large, LONG(2575)},
+#define BEHIND_GELU(rows, columns) {REAL(S2(rows, columns), -3, 3), REAL(S2(rows, columns), -1, 1)}
+    {"gelu_derivative", "summed over rows", "[3, 1024]", 2, 2, BEHIND_GELU(3, 1024), .build = gelu_sums, .large = true},
+    {"gelu_derivative", "summed over rows", "[21, 1280]", 2, 2, BEHIND_GELU(21, 1280), .build = gelu_sums, .large = true},
+    {"gelu_derivative", "summed over rows", "[1027, 5]", 2, 2, BEHIND_GELU(1027, 5), .build = gelu_sums, LONG(1027)},
+    {"gelu_derivative", "summed over rows, also read", "[5, 1024]", 2, 3, BEHIND_GELU(5, 1024), .build = gelu_sums_read, LONG(1024)},
+    {"gelu_derivative", "its squares summed over rows", "[5, 1024]", 2, 2, BEHIND_GELU(5, 1024), .build = gelu_sums_of_steps, .large = true},
+    {"gelu_derivative", "also read", "[5, 1024]", 2, 2, BEHIND_GELU(5, 1024), .build = gelu_read, .large = true},
 };
 /* clang-format on */
 

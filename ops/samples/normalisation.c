@@ -20,6 +20,31 @@ static void rms_norm(const sg_sample *s, sg_scope scope, const sg_value *in, sg_
     out[1] = sg_output_of(out[0], 1);
 }
 
+/* Without eps: rows behind the last that a kernel takes along, as rows of zeros, would have a deviation of 1 / 0. */
+BUILD(group_norm_bare, sg_group_norm(in[0], 2, in[1], in[2], 0))
+BUILD(batch_norm_bare, sg_batch_norm(in[0], in[1], in[2], in[3], in[4], 0.1, 0).y)
+
+static void layer_norm_bare(const sg_sample *s, sg_scope scope, const sg_value *in, sg_value *out)
+{
+    (void)scope;
+    out[0] = sg_layer_norm(in[0], in[1], in[2], 0);
+    for (int32_t k = 1; k < s->n_out; k++)
+        out[k] = sg_output_of(out[0], k);
+}
+
+static void rms_norm_bare(const sg_sample *s, sg_scope scope, const sg_value *in, sg_value *out)
+{
+    (void)scope;
+    out[0] = sg_rms_norm(in[0], in[1], 0);
+    for (int32_t k = 1; k < s->n_out; k++)
+        out[k] = sg_output_of(out[0], k);
+}
+
+BUILD(layer_norm_bare_plain, sg_layer_norm(in[0], SG_NONE, SG_NONE, 0))
+
+/* A layer as in a net: the sum over rows of the cotangent of h is the gradient of the bias before the normalisation. */
+BUILD(layer_norm_of_sum, sg_layer_norm(sg_add(in[0], in[3]), in[1], in[2], 0))
+
 BUILD(group_norm_one, sg_group_norm(in[0], 1, in[1], in[2], 1e-3))
 BUILD(group_norm_two, sg_group_norm(in[0], 2, in[1], in[2], 1e-3))
 BUILD(batch_norm_inference, sg_batch_norm_inference(in[0], in[1], in[2], in[3], in[4], 1e-3))
@@ -54,6 +79,10 @@ static void batch_norm(const sg_sample *s, sg_scope scope, const sg_value *in, s
 #define AFFINE(C) REAL(S1(C), 0.5, 2), REAL(S1(C), -1, 1)
 #define FIXED(shape_, low_, high_) {.dtype = SG_F32, .shape = shape_, .fill = SG_FILL_UNIFORM, .low = low_, .high = high_, .constant = true}
 #define RUNNING(C) FIXED(S1(C), -1, 1), FIXED(S1(C), 0.5, 2)
+/* Three rows of 5 whose middle one is constant: 1 / deviation is infinite. */
+#define WITH_CONSTANT_ROW GIVEN_F32(S2(3, 5), 0.5, -1, 2, 0.25, -0.5, 1.5, 1.5, 1.5, 1.5, 1.5, 1, 0, -2, 0.75, 0.5)
+#define WITH_ZERO_ROW GIVEN_F32(S2(3, 5), 0.5, -1, 2, 0.25, -0.5, 0, 0, 0, 0, 0, 1, 0, -2, 0.75, 0.5)
+
 static const sg_sample rows[] = {
     {"layer_norm", "", "[3, 5]", 3, 3, {REAL(S2(3, 5), -2, 2), REAL(S1(5), 0.5, 2), REAL(S1(5), -1, 1)}, .build = layer_norm},
     {"layer_norm", "", "[2, 3, 33]", 3, 1, {REAL(S3(2, 3, 33), 1, 3), REAL(S1(33), 0.5, 2), REAL(S1(33), -1, 1)}, .build = layer_norm},
@@ -96,6 +125,20 @@ static const sg_sample rows[] = {
      .build = layer_norm, .large = true},
     {"layer_norm", "large, long rows", "[5, 1100]", 3, 1, {REAL(S2(5, 1100), -2, 2), REAL(S1(1100), 0.5, 2), REAL(S1(1100), -1, 1)},
      .build = layer_norm, .large = true},
+    {"layer_norm", "eps 0", "[3, 5]", 3, 3, {REAL(S2(3, 5), -2, 2), AFFINE(5)}, .build = layer_norm_bare},
+    {"layer_norm", "eps 0", "[2, 3, 33]", 3, 1, {REAL(S3(2, 3, 33), -2, 2), AFFINE(33)}, .build = layer_norm_bare},
+    {"layer_norm", "eps 0, a constant row", "[3, 5]", 3, 3, {WITH_CONSTANT_ROW, AFFINE(5)}, .build = layer_norm_bare, .large = true},
+    {"layer_norm", "eps 0, a constant row, plain", "[3, 5]", 1, 1, {WITH_CONSTANT_ROW}, .build = layer_norm_bare_plain, .large = true},
+    {"layer_norm", "eps 0, one element", "[3, 1]", 3, 3, {REAL(S2(3, 1), -2, 2), AFFINE(1)}, .build = layer_norm_bare, .large = true},
+    {"layer_norm", "eps 0, 768", "[3, 768]", 3, 1, {REAL(S2(3, 768), -2, 2), AFFINE(768)}, .build = layer_norm_bare, LONG(768)},
+    {"layer_norm", "eps 0, 768", "[37, 768]", 3, 1, {REAL(S2(37, 768), -2, 2), AFFINE(768)}, .build = layer_norm_bare, LONG(768)},
+    {"layer_norm", "eps 0, behind a bias", "[17, 768]", 4, 1, {REAL(S2(17, 768), -2, 2), AFFINE(768), REAL(S1(768), -1, 1)}, .build = layer_norm_of_sum, LONG(768)},
+    {"layer_norm", "eps 0, long rows", "[5, 1100]", 3, 3, {REAL(S2(5, 1100), -2, 2), AFFINE(1100)}, .build = layer_norm_bare, LONG(1100)},
+    {"rms_norm", "eps 0", "[3, 5]", 2, 2, {REAL(S2(3, 5), -2, 2), REAL(S1(5), 0.5, 2)}, .build = rms_norm_bare},
+    {"rms_norm", "eps 0, a row of zeros", "[3, 5]", 2, 2, {WITH_ZERO_ROW, REAL(S1(5), 0.5, 2)}, .build = rms_norm_bare, .large = true},
+    {"rms_norm", "eps 0, 768", "[5, 768]", 2, 1, {REAL(S2(5, 768), -2, 2), REAL(S1(768), 0.5, 2)}, .build = rms_norm_bare, LONG(768)},
+    {"group_norm", "eps 0", "[2, 4, 3]", 3, 1, {REAL(S3(2, 4, 3), -2, 2), AFFINE(4)}, .build = group_norm_bare},
+    {"batch_norm", "eps 0", "[4, 3]", 5, 1, {REAL(S2(4, 3), -2, 2), AFFINE(3), RUNNING(3)}, .build = batch_norm_bare},
     {"layer_norm", "long rows", "[2, 4099]", 3, 3, {REAL(S2(2, 4099), -2, 2), AFFINE(4099)}, .build = layer_norm, LONG(4099)},
     {"layer_norm", "long rows", "[1, 33001]", 3, 1, {REAL(S2(1, 33001), -2, 2), AFFINE(33001)}, .build = layer_norm, LONG(33001)},
     {"layer_norm", "short rows, many", "[2051, 3]", 3, 3, {REAL(S2(2051, 3), -2, 2), AFFINE(3)}, .build = layer_norm, LONG(2051)},
