@@ -120,16 +120,21 @@ static sg_status read_term(const sg_store *store, global_term *g, sg_error *err)
     return sg_store_get(store, "energy/v", g->v, g->width, err);
 }
 
-static void draw_cell(double strength, bool color)
+/* `gap` blanks before it; returns those before the next, so that none stand at the end of a line. */
+static int draw_cell(double strength, bool color, int gap)
 {
-    static const char *const together[] = {" ", ".", "+", "#"}, *const apart[] = {" ", ".", "-", "="};
+    static const char together[] = " .+#", apart[] = " .-=";
     int level = (int)(4 * fabs(strength));
     level = level > 3 ? 3 : level;
-    if (color)
-        printf("\033[48;5;%dm  \033[0m",
+    if (color) {
+        printf("%*s\033[48;5;%dm  \033[0m", gap, "",
                strength > 0 ? (int[]){234, 22, 28, 40}[level] : (int[]){234, 52, 88, 160}[level]);
-    else
-        printf("%s ", strength > 0 ? together[level] : apart[level]);
+        return 0;
+    }
+    if (level == 0)
+        return gap + 2;
+    printf("%*s%c", gap, "", strength > 0 ? together[level] : apart[level]);
+    return 1;
 }
 
 /* Mean interaction of two different labels of one group, and of labels of different groups. */
@@ -162,11 +167,9 @@ static void draw(const demo *d, const global_term *g)
            (long long)shown, (long long)g->labels, (long long)size, d->cli->color_out ? "green" : "+ #",
            d->cli->color_out ? "red" : "- =", within, across);
     for (int64_t i = 0; i < shown; i++) {
-        fputs("  ", stdout);
-        for (int64_t j = 0; j < shown; j++) {
-            fputs(j > 0 && j % size == 0 ? " " : "", stdout);
-            draw_cell(interaction(g, i, j) / largest, d->cli->color_out);
-        }
+        int gap = 2;
+        for (int64_t j = 0; j < shown; j++)
+            gap = draw_cell(interaction(g, i, j) / largest, d->cli->color_out, gap + (j > 0 && j % size == 0));
         fputs((i + 1) % size == 0 && i + 1 < shown ? "\n\n" : "\n", stdout);
     }
 }
