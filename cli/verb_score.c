@@ -164,11 +164,17 @@ static sg_status read_dataset(pair *s, const sg_config *config, sg_error *err)
     return status;
 }
 
-/* Whether these are lines of `predict`, whatever the name: no data set starts with a brace. */
+static bool is_plain(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* Whether these are lines of `predict`, whatever the name: no data set starts with a brace. What is looked into would be gone from a
+ * pipe: there a first line that is none of a data set says it. */
 static bool holds_json(const char *path)
 {
-    struct stat st; /* what is looked into would be gone from a pipe */
-    FILE *file = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? fopen(path, "rb") : NULL;
+    FILE *file = is_plain(path) ? fopen(path, "rb") : NULL;
     int first = file ? fgetc(file) : EOF;
     if (file)
         fclose(file);
@@ -186,7 +192,8 @@ static sg_status read_predictions(const sg_cli *cli, const sg_config *config, pa
         return read_lines(s, read_pairs_row, err);
     bool told = from || (dot && (strcmp(dot, ".arff") == 0 || strcmp(dot, ".gz") == 0));
     sg_status status = !told && holds_json(s->path) ? SG_E_CONFIG : read_dataset(s, config, err);
-    if (told || status != SG_E_CONFIG)
+    bool other = status == SG_E_CONFIG || (status == SG_E_DATA && err->line == 1 && !is_plain(s->path));
+    if (told || !other)
         return status;
     return sg_fail_at(err, SG_E_CONFIG, s->path, 0, 0,
                       "the name does not tell what this is, and it is no data set like GOLD: say --from "

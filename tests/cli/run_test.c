@@ -204,6 +204,7 @@ static void data_from_pipes(void **state)
     static const char *const refused[] = {"train --train - -o x", "train --train /dev/stdin -o x"};
     for (int i = 0; i < 2; i++)
         outcome_is_failure(program_run("cat toy.arff |", refused[i]), refused[i], 2, "it must be a plain one");
+    outcome_is_failure(program_run("cat piped.jsonl |", "score toy.arff -"), "score toy.arff -", 2, "say --from jsonl");
     outcome_is_failure(program_run("cat /dev/null |", "data info -"), "data info -", 3, "standard input");
     outcome_is_failure(program_run("head -c 900 toy.arff | gzip -c | head -c 200 |", "data info -"), "data info -", 3,
                        "truncated");
