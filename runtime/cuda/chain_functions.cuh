@@ -98,7 +98,6 @@ template <int V> __device__ sg_pack<unsigned, V> sg_draw_bits(const sg_draw &dra
     return bits;
 }
 
-UNARY(copy, x)
 UNARY(neg, -x)
 UNARY(abs, fabsf(x))
 UNARY(sign, x != x ? x : (float)((x > 0) - (x < 0)))
@@ -137,7 +136,6 @@ COMPARISON(greater, >)
 COMPARISON(greater_equal, >=)
 
 // Integer arithmetic wraps.
-UNARY_INT(copy, x)
 UNARY_INT(neg, (int)(0u - (unsigned)x))
 UNARY_INT(abs, x < 0 ? (int)(0u - (unsigned)x) : x)
 UNARY_INT(sign, (x > 0) - (x < 0))

@@ -9,9 +9,7 @@
 #include "runtime/cuda/chain_writer_internal.h"
 #include "runtime/cuda/product_internal.h"
 
-#define SG_OP(name) extern const sg_op sg_op_##name;
-#include "ops/op_list.h"
-#undef SG_OP
+extern const sg_op sg_op_concat, sg_op_constant, sg_op_fused, sg_op_matmul;
 
 enum { MOST_POINTERS = 400 };
 
@@ -20,170 +18,6 @@ enum { PRODUCT_PACK = 4 };
 
 /* A row of more elements is added up by a whole block. */
 enum { WARP = 32, WARP_ROW = 1024, MANY_COLUMNS = 1 << 16 };
-
-/* ---- steps */
-
-/* One node: its operands as slots (SG_CUDA_NONE for operands read for their shape alone). */
-typedef struct unit {
-    const sg_op *op;
-    const sg_attr *attr;
-    int32_t n_in;
-    const int32_t *in;
-    const sg_shape *shape; /* of the output */
-    sg_dtype dtype;
-} unit;
-
-static int32_t unfit(sg_cuda_writer *w, const sg_op *op)
-{
-    w->unfit = op;
-    return SG_CUDA_NONE;
-}
-
-static int32_t result_slot(sg_cuda_writer *w, const unit *u)
-{
-    w->chain->n_steps++;
-    return sg_cuda_slot_add(
-        w, (sg_cuda_slot){.kind = SG_CUDA_SLOT_RESULT, .dtype = u->dtype, .shape = *u->shape, .after = w->among_sums});
-}
-
-static int32_t write_tile(sg_cuda_writer *w, const unit *u)
-{
-    sg_cuda_slot x = w->slot[u->in[0]], view = x;
-    if (x.kind == SG_CUDA_SLOT_NUMBER)
-        return u->in[0];
-    if (x.kind != SG_CUDA_SLOT_INPUT)
-        return unfit(w, u->op);
-    int32_t axis = (int32_t)u->attr[0].i;
-    view.shape = *u->shape;
-    view.loaded = false;
-    for (int32_t i = 0; i < u->shape->rank; i++)
-        view.stride[i] = i == axis ? 0 : x.stride[i < axis ? i : i - 1];
-    return sg_cuda_slot_add(w, view);
-}
-
-static int32_t write_draw(sg_cuda_writer *w, const unit *u)
-{
-    if (u->in[1] == SG_CUDA_NONE || w->slot[u->in[1]].kind != SG_CUDA_SLOT_INPUT)
-        return unfit(w, u->op);
-    int32_t words = w->slot[u->in[1]].input, at = result_slot(w, u);
-    w->scattered[words] = true;
-    w->chain->draws = true;
-    if (u->op == &sg_op_keyed_uniform)
-        sg_cuda_put(&w->setup, "    const sg_draw d%d = sg_draw_of_key(in%d);\n", (int)at,
-                    (int)sg_cuda_slot_parameter(w, words));
-    else
-        sg_cuda_put(&w->setup, "    const sg_draw d%d = sg_draw_make(%lluull, in%d, repeat);\n", (int)at,
-                    (unsigned long long)u->attr[0].i, (int)sg_cuda_slot_parameter(w, words));
-    sg_cuda_put(&w->loads, "        const auto b%d = %s(d%d, first);\n", (int)at,
-                w->product ? "product_bits" : "sg_draw_bits<V>", (int)at);
-    sg_cuda_put(&w->steps, "            const float v%d = sg_%s_from_bits(b%d.x[k]);\n", (int)at,
-                u->op == &sg_op_normal_like ? "normal" : "uniform", (int)at);
-    return at;
-}
-
-static int32_t write_call(sg_cuda_writer *w, const unit *u, const char *function)
-{
-    sg_cuda_text *steps = w->among_sums ? &w->after : &w->steps;
-    for (int32_t k = 0; k < u->n_in; k++)
-        sg_cuda_slot_load_for_step(w, u->in[k]);
-    int32_t at = result_slot(w, u);
-    sg_cuda_put(steps, "            const %s v%d = sg_%s(", sg_cuda_register_type(u->dtype), (int)at, function);
-    for (int32_t k = 0; k < u->n_in; k++)
-        sg_cuda_put(steps, "%s%c%d", k ? ", " : "", sg_cuda_slot_letter(w, &w->slot[u->in[k]]), (int)u->in[k]);
-    for (int32_t k = 0; u->op != &sg_op_cast && k < u->op->n_attrs; k++) {
-        float number = (float)u->attr[k].f;
-        uint32_t bits;
-        memcpy(&bits, &number, sizeof bits);
-        sg_cuda_put(steps, ", __int_as_float((int)0x%xu)", (unsigned)bits);
-    }
-    sg_cuda_put(steps, ");\n");
-    return at;
-}
-
-static int32_t write_product(sg_cuda_writer *w, const unit *u)
-{
-    int32_t at = result_slot(w, u);
-    for (int32_t k = 0; k < 2; k++)
-        w->chain->factor[k] = w->slot[u->in[k]].input;
-    sg_cuda_put(&w->reads, "            const float v%d = element[k];\n", (int)at);
-    return at;
-}
-
-static int32_t write_unit(sg_cuda_writer *w, const unit *u)
-{
-    if (u->op == &sg_op_matmul)
-        return write_product(w, u);
-    if (u->op == &sg_op_fill_like)
-        return sg_cuda_slot_of_number(w, u->attr[0].f, u->dtype);
-    if (u->op == &sg_op_tile_axis)
-        return write_tile(w, u);
-    if (sg_cuda_step_view(u->op))
-        return u->in[0];
-    if (sg_cuda_step_draw(u->op))
-        return write_draw(w, u);
-    if (u->op == &sg_op_cast)
-        return write_call(w, u, u->dtype == SG_I32 ? "to_int" : u->dtype == SG_BOOL ? "to_bool" : "to_float");
-    if (u->dtype == SG_BF16 && sg_cuda_step_low(u->op)) {
-        char function[48];
-        snprintf(function, sizeof function, "low_%s", u->op->name);
-        return write_call(w, u, function);
-    }
-    return sg_cuda_step_both(u->op) || sg_cuda_step_real(u->op) ? write_call(w, u, u->op->name) : unfit(w, u->op);
-}
-
-/* Threads add up as they go; the end of the row, or of the columns, joins what they have. */
-static int32_t write_sum(sg_cuda_writer *w, int32_t of, const sg_shape *shape)
-{
-    int lanes = (int)w->chain->lanes;
-    bool columns = w->chain->sum.inner > 1;
-    sg_cuda_slot_load(w, of);
-    w->chain->n_steps++;
-    int32_t at = sg_cuda_slot_add(w, (sg_cuda_slot){.kind = SG_CUDA_SLOT_SUM, .dtype = SG_F32, .shape = *shape});
-    sg_cuda_put(&w->setup, "    float s%d = 0;\n", (int)at);
-    sg_cuda_put(&w->steps, "            s%d += v%d;\n", (int)at, (int)of);
-    if (lanes > 1)
-        sg_cuda_put(&w->ends, "        s%d = sg_join_%s<%d>(s%d);\n", (int)at, columns ? "groups" : "lanes",
-                    columns ? SG_CUDA_CHAIN_BLOCK / WARP : lanes, (int)at);
-    sg_cuda_put(&w->zeros, "        s%d = 0;\n", (int)at);
-    return at;
-}
-
-static void put_store(sg_cuda_writer *w, int32_t output)
-{
-    const sg_cuda_place_in_whole *p = &w->place;
-    int j = (int)output, pack = w->chain->pack;
-    if (w->product) {
-        sg_cuda_put(&w->stores, "        product_store(out%d, first, r%d);\n", j, j);
-        return;
-    }
-    bool apart = p->run > 0 && (p->start % pack != 0 || (p->run + p->gap) % pack != 0);
-    sg_cuda_put(&w->stores, "        %s(out%d + first", apart ? "sg_store_apart" : "sg_store", j);
-    if (p->start > 0)
-        sg_cuda_put(&w->stores, " + (index)%lldull", (long long)p->start);
-    if (p->run > 0 && p->run < w->chain->count)
-        sg_cuda_put(&w->stores, " + first / (index)%lldull * (index)%lldull", (long long)p->run, (long long)p->gap);
-    sg_cuda_put(&w->stores, ", r%d", j);
-    if (apart)
-        sg_cuda_put(&w->stores, ", sg_together<V>(first, (index)%lldull, (index)%lldull)", (long long)p->run,
-                    (long long)w->chain->count);
-    sg_cuda_put(&w->stores, ");\n");
-}
-
-static void leave(sg_cuda_writer *w, int32_t at, int32_t output)
-{
-    if (at == SG_CUDA_NONE)
-        return;
-    if (w->slot[at].kind == SG_CUDA_SLOT_SUM || w->slot[at].after) {
-        sg_cuda_put(&w->after, "            sg_write(&out%d[place], %c%d);\n", (int)output,
-                    sg_cuda_slot_letter(w, &w->slot[at]), (int)at);
-        return;
-    }
-    sg_cuda_slot_load(w, at);
-    sg_cuda_put(&w->loads, "        sg_pack<%s, V> r%d;\n", sg_cuda_memory_type(w->spec->out_dtype[output]),
-                (int)output);
-    sg_cuda_put(&w->steps, "            sg_write(&r%d.x[k], v%d);\n", (int)output, (int)at);
-    put_store(w, output);
-}
 
 /* ---- nodes */
 
@@ -198,12 +32,14 @@ static int32_t write_node(sg_cuda_writer *w, sg_graph *body, const sg_node *node
     if (node->op->flags & SG_OP_LEAF)
         return sg_cuda_slot_of_input(w, (*next_input)++, shape, dtype);
     if (sg_cuda_step_sum(node->op))
-        return write_sum(w, slot_of[node->in[0]], shape);
-    if (node->n_in > 3)
-        return unfit(w, node->op);
+        return sg_cuda_write_sum(w, slot_of[node->in[0]], shape);
+    if (node->n_in > 3) {
+        w->unfit = node->op;
+        return SG_CUDA_NONE;
+    }
     for (int32_t k = 0; k < node->n_in; k++)
         in[k] = slot_of[node->in[k]];
-    return write_unit(w, &(unit){node->op, node->attr, node->n_in, in, shape, dtype});
+    return sg_cuda_write_unit(w, &(sg_cuda_unit){node->op, node->attr, node->n_in, in, shape, dtype});
 }
 
 static bool is_input(const sg_node *node)
@@ -268,7 +104,7 @@ static void write_body(sg_cuda_writer *w, sg_graph *body, int32_t *slot_of)
     write_nodes(w, body, NULL, slot_of);
     for (int32_t j = 0; !w->failed && !w->unfit && j < sg_result_count(body); j++) {
         sg_value v = sg_result_value(body, j);
-        leave(w, slot_of[v.id], j);
+        sg_cuda_write_result(w, slot_of[v.id], j);
     }
 }
 
@@ -279,12 +115,12 @@ static void write_single(sg_cuda_writer *w)
     for (int32_t k = 0; k < spec->n_in && k < 3; k++)
         if (!(spec->node->op->shape_only >> k & 1))
             in[k] = sg_cuda_slot_of_input(w, k, &spec->in_shape[k], spec->in_dtype[k]);
-    unit u = {spec->node->op, spec->attr, spec->n_in, in, &spec->out_shape[0], spec->out_dtype[0]};
+    sg_cuda_unit u = {spec->node->op, spec->attr, spec->n_in, in, &spec->out_shape[0], spec->out_dtype[0]};
     if (!w->failed)
-        leave(w, write_unit(w, &u), 0);
+        sg_cuda_write_result(w, sg_cuda_write_unit(w, &u), 0);
 }
 
-/* ---- the whole */
+/* ---- loops over the elements */
 
 /* The elements of a product, those of EACH packs at a time. */
 static void put_product(const sg_cuda_writer *w, sg_cuda_text *all)
@@ -368,7 +204,7 @@ static void write_operand(sg_cuda_writer *w, sg_graph *body, int32_t value, bool
     write_nodes(w, body, wanted, slot_of);
     if (w->failed || w->unfit)
         return;
-    leave(w, slot_of[value], 0);
+    sg_cuda_write_result(w, slot_of[value], 0);
     sg_cuda_put(&w->parts, "    {\n");
     put_part(w, &w->parts);
     sg_cuda_put(&w->parts, "    }\n");

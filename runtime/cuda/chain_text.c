@@ -1,3 +1,4 @@
+/* chain_text.c - text that grows. */
 #include "runtime/cuda/chain_parts_internal.h"
 
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* chain_writer_internal.h - a chain's text while it is written (chain_source.c), and its values (chain_values.c). */
+/* chain_writer_internal.h - a chain's text while it is written (chain_source.c): its values (chain_values.c), and the lines that
+ * compute (chain_lines.c). */
 #ifndef SG_CUDA_CHAIN_WRITER_INTERNAL_H
 #define SG_CUDA_CHAIN_WRITER_INTERNAL_H
 
@@ -70,5 +71,22 @@ void sg_cuda_slot_load(sg_cuda_writer *w, int32_t at);
 void sg_cuda_slot_load_for_step(sg_cuda_writer *w, int32_t at);
 /* The first letter of its name. */
 char sg_cuda_slot_letter(const sg_cuda_writer *w, const sg_cuda_slot *s);
+
+/* One node: its operands as slots (SG_CUDA_NONE for operands read for their shape alone). */
+typedef struct sg_cuda_unit {
+    const sg_op *op;
+    const sg_attr *attr;
+    int32_t n_in;
+    const int32_t *in;
+    const sg_shape *shape; /* of the output */
+    sg_dtype dtype;
+} sg_cuda_unit;
+
+/* Its lines (chain_lines.c), and the slot of its value; SG_CUDA_NONE if it is no step, which is then `unfit`. */
+int32_t sg_cuda_write_unit(sg_cuda_writer *w, const sg_cuda_unit *u);
+/* The same of a sum. Threads add up as they go; the end of the row, or of the columns, joins what they have. */
+int32_t sg_cuda_write_sum(sg_cuda_writer *w, int32_t of, const sg_shape *shape);
+/* The value of a slot to an output. */
+void sg_cuda_write_result(sg_cuda_writer *w, int32_t at, int32_t output);
 
 #endif
