@@ -13,7 +13,6 @@
 #include "ops/ops.h"
 #include "runtime/runtime.h"
 #include "tests/support/gpu_session.h"
-#include "tests/support/graph_run.h"
 
 enum { PARTS = 4, N_OUT = 4, MOST = 1 << 19 };
 
@@ -56,39 +55,22 @@ static void build(const problem *p, sg_graph *g, sg_store *store)
     sg_result(g, results[3], sg_concat(x, PARTS, p->axis));
 }
 
-/* Results of the third run, which is a recorded one; returns the number of steps. */
+/* Returns the number of steps. */
 static int32_t run(const problem *p, bool no_fusion, float *out)
 {
-    sg_error err = {0};
-    sg_session *session = NULL;
-    sg_plan *plan = NULL;
-    sg_store *store = sg_store_new(SG_F32);
-    sg_graph *graph = sg_graph_new();
-    build(p, graph, store);
-    sg_store_initialise(store, 3);
-    sg_session_options options = {.size = sizeof options, .backend = "cuda", .no_fusion = no_fusion};
-    if (sg_session_new(&session, store, &options, &err) != SG_OK || sg_plan_new(&plan, session, graph, &err) != SG_OK)
-        fail_msg("%s", err.text);
-    for (int32_t k = 0; k < PARTS; k++) {
-        float *x = sg_plan_input(plan, names[k]);
-        int64_t n = sg_shape_count(sg_plan_input_shape(plan, names[k]));
-        for (int64_t i = 0; i < n; i++)
-            x[i] = (float)(4 * test_uniform((uint64_t)k + 1, i) - 2);
-    }
-    for (int i = 0; i < 3; i++)
-        if (sg_plan_run(plan, &err) != SG_OK)
-            fail_msg("%s", err.text);
-    for (int32_t k = 0, at = 0; k < N_OUT; k++) {
-        int64_t n = sg_shape_count(sg_plan_result_shape(plan, results[k]));
-        assert_true(at + n <= MOST);
-        memcpy(out + at, sg_plan_result(plan, results[k]), (size_t)n * sizeof *out);
-        at += (int32_t)n;
-    }
-    int32_t steps = sg_plan_describe(plan).nodes;
-    sg_plan_free(plan);
-    sg_session_free(session);
-    sg_graph_free(graph);
-    sg_store_free(store);
+    test_gpu_graph g = {.graph = sg_graph_new(),
+                        .store = sg_store_new(SG_F32),
+                        .inputs = names,
+                        .n_in = PARTS,
+                        .results = results,
+                        .n_out = N_OUT,
+                        .most = 2,
+                        .no_fusion = no_fusion};
+    build(p, g.graph, g.store);
+    sg_store_initialise(g.store, 3);
+    int32_t steps = test_gpu_run(&g, out, MOST);
+    sg_graph_free(g.graph);
+    sg_store_free(g.store);
     return steps;
 }
 

@@ -1,7 +1,17 @@
 #include "tests/support/gpu_session.h"
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/graph_run.h"
 
 static sg_session *open_session(sg_store *store, const char *precision)
 {
@@ -26,4 +36,41 @@ bool test_gpu_is_there(const char *precision)
     sg_session_free(session);
     sg_store_free(store);
     return there;
+}
+
+static void feed(sg_plan *plan, const test_gpu_graph *g)
+{
+    for (int32_t k = 0; k < g->n_in; k++) {
+        float *x = sg_plan_input(plan, g->inputs[k]);
+        int64_t n = sg_shape_count(sg_plan_input_shape(plan, g->inputs[k]));
+        for (int64_t i = 0; i < n; i++)
+            x[i] = (float)(g->most * (2 * test_uniform((uint64_t)k + 1, i) - 1));
+    }
+}
+
+int32_t test_gpu_run(const test_gpu_graph *g, float *out, int64_t room)
+{
+    sg_error err = {0};
+    sg_session *session = NULL;
+    sg_plan *plan = NULL;
+    sg_session_options options = {
+        .size = sizeof options, .backend = "cuda", .no_fusion = g->no_fusion, .precision = g->precision};
+    if (sg_session_new(&session, g->store, &options, &err) != SG_OK ||
+        sg_plan_new(&plan, session, g->graph, &err) != SG_OK)
+        fail_msg("%s", err.text);
+    feed(plan, g);
+    for (int i = 0; i < 3; i++)
+        if (sg_plan_run(plan, &err) != SG_OK)
+            fail_msg("%s", err.text);
+    for (int32_t k = 0; k < g->n_out; k++) {
+        int64_t n = sg_shape_count(sg_plan_result_shape(plan, g->results[k]));
+        assert_true(n <= room);
+        memcpy(out, sg_plan_result(plan, g->results[k]), (size_t)n * sizeof *out);
+        out += n;
+        room -= n;
+    }
+    int32_t steps = sg_plan_describe(plan).nodes;
+    sg_plan_free(plan);
+    sg_session_free(session);
+    return steps;
 }
