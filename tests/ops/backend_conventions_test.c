@@ -70,6 +70,9 @@ static sg_value ignored(sg_value x)
     int64_t rows = sg_dim_of(x, 0);
     return sg_softmax_cross_entropy(x, sg_constant(x.graph, SG_I32, SG_SHAPE(rows), target, rows));
 }
+static sg_value layer_norm(sg_value x) { return column(sg_layer_norm(x, SG_NONE, SG_NONE, 0), 0); }
+static sg_value layer_norm_eps(sg_value x) { return sg_layer_norm(x, SG_NONE, SG_NONE, 0.25); }
+static sg_value rms_norm(sg_value x) { return sg_rms_norm(x, sg_ones_like(sg_sum(x, 0)), 0); }
 static sg_value nothing_contracted(sg_value x) { return sg_matmul(x, sg_zeros_like(sg_transpose(x, SG_AXES(1, 0)))); }
 static sg_value layer(sg_value x) { return sg_softplus(sg_matmul_nt(x, x)); }
 
@@ -112,6 +115,10 @@ static const row rows[] = {
     {"softmax beside -inf", softmax_first, 1, 2, {0, -inf}, 1, {1}, {0, 0}, {0}},
     {"log_softmax of -inf", log_softmax, 1, 2, {-inf, -inf}, 2, {-inf, -inf}, {1, 1}, {0, 0}},
     {"masked softmax", kept_positive, 2, 2, {1, -5, -1, -2}, 4, {1, 0, 0, 0}, {0}, {0}},
+    {"layer_norm of a constant row", layer_norm_eps, 1, 3, {1.5, 1.5, 1.5}, 3, {0, 0, 0}, {0}, {0}},
+    {"layer_norm of a constant row, eps 0", layer_norm, 2, 4, {1.5, 1.5, 1.5, 1.5, -1, 1, -1, 1}, 2, {nan_, -1},
+     {nan_, nan_, nan_, nan_, 0.5, 0, -0.5, 0}, {nan_, nan_, nan_, nan_, 0, 0, 0, 0}},
+    {"rms_norm of zeros, eps 0", rms_norm, 2, 2, {0, 0, -1, 1}, 4, {nan_, nan_, -1, 1}, {nan_, nan_, 1, 1}, {nan_, nan_, 1, -1}},
     {"ignored target", ignored, 2, 2, {7, -3, 0, 0}, 2, {0, M_LN2}, {0, 0, 0.5, -0.5}, {0}},
 };
 /* clang-format on */
