@@ -426,12 +426,24 @@ static json_t *metrics_value(const sg_metrics *metrics)
     return value;
 }
 
-sg_status sgi_folder_finish(sgi_run *run, const sg_train_result *result, sg_error *err)
+sg_status sgi_folder_finish(sgi_run *run, char *metrics, sg_error *err)
+{
+    sg_status status = metrics ? sgi_folder_status(run, "finished", err) : sg_fail(err, SG_E_MEMORY, "out of memory");
+    if (status == SG_OK)
+        status = sgi_folder_write(run, "metrics.json", metrics, err);
+    if (status != SG_OK)
+        sgi_folder_status(run, "failed", NULL);
+    sg_free(metrics);
+    return status;
+}
+
+char *sgi_result_json(const sg_train_result *result)
 {
     json_t *value = json_pack("{s:o, s:o, s:I}", "best", metrics_value(&result->best), "test",
                               metrics_value(&result->test), "epoch", (json_int_t)result->epoch);
-    SG_TRY(write_json(run, "metrics.json", value, err));
-    return sgi_folder_status(run, "finished", err);
+    char *text = value ? sg_json_dump(value, true) : NULL;
+    json_decref(value);
+    return text;
 }
 
 static void read_metrics(const json_t *object, sg_metrics *out)

@@ -106,6 +106,8 @@ void sg_metrics_spread(const sg_metrics *const *of, int32_t n, sg_metrics *mean,
 /* {"seeds": [{"seed", "epoch", "best", "test"} ...], "mean": {"best", "test"}, "std": {...}} of the finished seeds, on several
  * lines; to be released with sg_free. NULL if out of memory. */
 char *sg_seeds_json(const sg_seeds_result *result);
+/* The same of one run, {"best", "test", "epoch"}. */
+char *sgi_result_json(const sg_train_result *result);
 /* {"example_f1": ..., ...}, undefined metrics null, on one line; to be released with sg_free. NULL if out of memory. */
 char *sg_metrics_json(const sg_metrics *metrics);
 
@@ -170,7 +172,9 @@ sg_status sgi_folder_checkpoint(sgi_run *run, sg_error *err);
 sg_status sgi_folder_log(sgi_run *run, const sg_metrics *validation, double seconds, sg_error *err);
 sg_status sgi_folder_model(sgi_run *run, sg_error *err);
 sg_status sgi_folder_restore_best(sgi_run *run, sg_error *err);
-sg_status sgi_folder_finish(sgi_run *run, const sg_train_result *result, sg_error *err);
+/* The last file, metrics.json, of this text (NULL: out of memory), which is released: whoever is killed before it has not finished,
+ * and nothing is left to do after it. */
+sg_status sgi_folder_finish(sgi_run *run, char *metrics, sg_error *err);
 /* run.json: "running", "interrupted", "diverged", "failed" or "finished". */
 sg_status sgi_folder_status(sgi_run *run, const char *status, sg_error *err);
 bool sgi_folder_finished(const sgi_run *run); /* it has a metrics.json */

@@ -192,13 +192,10 @@ static sg_status conclude(company *all, sg_seeds_result *out, sg_error *err)
     for (int32_t i = 0; i < all->group.n && !lost; i++)
         lost = out->seed[i].diverged ? &all->group.run[i] : NULL;
     if (all->whole.folder) {
-        char *text = out->finished ? sg_seeds_json(out) : NULL;
-        sg_status status = text ? sgi_folder_write(&all->whole, "metrics.json", text, err) : SG_OK;
-        if (out->finished && !text)
-            status = sg_fail(err, SG_E_MEMORY, "out of memory");
-        sg_free(text);
-        SG_TRY(status);
-        SG_TRY(sgi_folder_status(&all->whole, out->finished ? "finished" : lost ? "diverged" : "interrupted", err));
+        if (out->finished)
+            SG_TRY(sgi_folder_finish(&all->whole, sg_seeds_json(out), err));
+        else
+            SG_TRY(sgi_folder_status(&all->whole, lost ? "diverged" : "interrupted", err));
     }
     if (lost && err)
         *err = lost->err;

@@ -290,7 +290,7 @@ sg_status sgi_finish(sgi_run *run, sg_error *err)
     result->finished = true;
     result->epoch = run->at.best_epoch;
     if (run->folder)
-        return sgi_folder_finish(run, result, err);
+        return sgi_folder_finish(run, sgi_result_json(result), err);
     result->store = run->store;
     return SG_OK;
 }
