@@ -22,6 +22,9 @@ ATTENTION(attention_all, .mask = in[3], .bias = in[4], .causal = true, .heads_in
           .scope = scope)
 ATTENTION(attention_dropout, .dropout = 0.3, .scope = scope)
 
+/* A gradient of the logarithms of sums alone. */
+BUILD(attention_lse, sg_output_of(sg_attention(in[0], in[1], in[2], &(sg_attention_options){.scale = 0.5}), 1))
+
 /* Batches and queries that keep no key, and keys that nobody keeps, at [3, 1, 65, 67]: all of batch 0; every query but one of batch
  * 1, which keeps the last key alone; of batch 2 the keys past the first tile of 64. */
 static void keep_few(double *out, int64_t n)
@@ -80,6 +83,8 @@ static const sg_sample rows[] = {
     {"attention", "causal, tiles, more queries", "[1, 2, 129, 64]", 3, 2, {QKV(1, 2, 129, 65, 64, 64)}, .build = attention_causal, LONG(129)},
     {"attention", "causal, one query", "[1, 1, 1, 8]", 3, 2, {QKV(1, 1, 1, 65, 8, 8)}, .build = attention_causal, LONG(65)},
     {"attention", "tiles without keys", "[3, 1, 65, 32]", 4, 2, {QKV(3, 1, 65, 67, 32, 32), MADE(SG_BOOL, S4(3, 1, 65, 67), keep_few)}, .build = attention_masked, LONG(67)},
+    {"attention", "logsumexp alone", "[2, 2, 3]", 3, 1, {QKV(2, 2, 3, 4, 2, 3)}, .build = attention_lse},
+    {"attention", "logsumexp alone, tiles", "[1, 2, 65]", 3, 1, {QKV(1, 2, 65, 67, 16, 16)}, .build = attention_lse, LONG(67)},
     {"attention", "bias, tiles", "[1, 2, 65, 16]", 4, 2, {QKV(1, 2, 65, 67, 16, 16), REAL(S4(1, 2, 65, 67), -1, 1)}, .build = attention_bias, LONG(67)},
     {"attention", "dropout, tiles", "[1, 1, 65, 64]", 3, 2, {QKV(1, 1, 65, 129, 64, 64)}, .build = attention_dropout, LONG(129)},
     {"attention", "heads inside, tiles", "[2, 65, 3, 64]", 3, 2, {QKV_INNER(2, 3, 65, 33, 64, 64)}, .build = attention_inner, LONG(65)},

@@ -10,6 +10,8 @@ BUILD(sum_outer_keep, sg_sum_axes(in[0], SG_AXES(0, -1), true))
 BUILD(sum_inner, sg_sum_axes(in[0], SG_AXES(1, 2), false))
 BUILD(sum_turned, sg_sum(sg_transpose(in[0], SG_AXES(1, 0)), -1))
 BUILD(sum_columns, sg_sum(sg_slice(in[0], 1, 1, -2), 0))
+BUILD(sum_by_row, sg_sum(sg_mul(in[0], in[1]), -1))
+BUILD(sum_by_column, sg_sum(sg_mul(in[0], in[1]), -2))
 BUILD(sum_of_steps, sg_sum(sg_mul(sg_tanh(in[0]), in[1]), -1))
 BUILD(sum_of_steps_down, sg_sum(sg_mul(sg_tanh(in[0]), in[1]), 0))
 BUILD(mean_last, sg_mean(in[0], -1))
@@ -93,6 +95,9 @@ static const sg_sample rows[] = {
     {"sum", "long, of steps", "[3]", 2, 1, {REAL(S2(3, 4099), -1, 1), REAL(S2(3, 4099), -1, 1)}, .build = sum_of_steps, LONG(4099)},
     {"sum", "long, of steps", "[5]", 2, 1, {REAL(S2(2051, 5), -1, 1), REAL(S2(2051, 5), -1, 1)}, .build = sum_of_steps_down, LONG(2051)},
     {"sum", "short, of steps", "[2051]", 2, 1, {REAL(S2(2051, 5), -1, 1), REAL(S1(5), -1, 1)}, .build = sum_of_steps, LONG(2051)},
+    {"sum", "long, by a row", "[515]", 2, 1, {REAL(S2(515, 65), -1, 1), REAL(S2(1, 65), -1, 1)}, .build = sum_by_row, LONG(515)},
+    {"sum", "long, by a row", "[3, 2]", 2, 1, {REAL(S3(3, 2, 1027), -1, 1), REAL(S3(3, 1, 1027), -1, 1)}, .build = sum_by_row, LONG(1027)},
+    {"sum", "long, by a column", "[33]", 2, 1, {REAL(S2(1027, 33), -1, 1), REAL(S2(1027, 1), -1, 1)}, .build = sum_by_column, LONG(1027)},
     {"mean", "long, last", "[3]", 1, 1, {REAL(S2(3, 5003), -1, 1)}, .build = mean_last, LONG(5003)},
     {"mean", "long, first", "[3]", 1, 1, {REAL(S2(5003, 3), -1, 1)}, .build = mean_first, LONG(5003)},
     {"max", "long, last", "[2]", 1, 1, {REAL(S2(2, 17001), -1, 1)}, .build = max_last, LONG(17001)},

@@ -67,9 +67,9 @@ BUILD(crf_viterbi, sg_crf_viterbi(crf_of(in), in[0], in[4]))
 #define CRF(batch, steps, tags) \
     REAL(S3(batch, steps, tags), -2, 2), REAL(S2(tags, tags), -1, 1), REAL(S1(tags), -1, 1), REAL(S1(tags), -1, 1)
 
-/* Probabilities are exponentials of differences of alpha, which is 3 for each step in single precision: they are off by
- * 2^-24 * 3 * steps, which is the limit of 1e-5 times the root of steps^2 / 12 / SG_SAMPLE_TERMS. */
-#define CHAIN(steps) LONG((steps) * (steps) / 12)
+/* Probabilities are exponentials of differences of alpha, which is 3 for each step in single precision: two
+ * roundings put them off by 2^-23 * 3 * steps, which is the limit of 1e-5 times the root of steps^2 / 3 / SG_SAMPLE_TERMS. */
+#define CHAIN(steps) LONG((steps) * (steps) / 3)
 
 static const sg_sample rows[] = {
     {"lstm", "", "[2, 3, 2]", 7, 3, {LSTM(2, 3, 3, 2)}, .build = lstm_full},
@@ -98,6 +98,11 @@ static const sg_sample rows[] = {
     {"crf_log_partition", "many tags", "[3]", 5, 1, {CRF(3, 4, 108), GIVEN_I32(S1(3), 4, 0, 1)}, .build = crf_ragged, LONG(108)},
     {"crf_log_partition", "more tags", "[2]", 5, 1, {CRF(2, 3, 109), GIVEN_I32(S1(2), 3, 2)}, .build = crf_ragged, LONG(109)},
     {"crf_log_partition", "tags of a warp and one", "[5]", 4, 1, {CRF(5, 3, 33)}, .build = crf_full, LONG(33)},
+    /* Tag 0 stays and pays for it at the end of four steps: paths from and to the others count as much as it does, and their sums of
+     * exponentials are below 2^-66. */
+    {"crf_log_partition", "tags that are nearly impossible together", "[3]", 5, 1,
+     {REAL(S3(3, 4, 3), -2, 2), GIVEN_F32(S2(3, 3), 60, -60, -55, -60, 0, 1, -50, 2, -1), REAL(S1(3), -1, 1),
+      GIVEN_F32(S1(3), -180, 0, 0.5), GIVEN_I32(S1(3), 4, 1, 3)}, .build = crf_ragged, CHAIN(60)}, /* alpha reaches 180 */
     {"crf_log_partition", "many steps", "[2]", 5, 1, {CRF(2, 131, 9), GIVEN_I32(S1(2), 131, 66)}, .build = crf_ragged, CHAIN(131)},
     {"crf_log_partition", "many steps, one tag", "[3]", 4, 1, {CRF(3, 67, 1)}, .build = crf_full, CHAIN(67)},
     {"crf_log_partition", "many rows", "[67]", 5, 1, {CRF(67, 3, 2), INDEX(S1(67), 0, 4)}, .build = crf_ragged, LONG(67)},

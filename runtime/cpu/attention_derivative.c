@@ -156,7 +156,7 @@ static void pack_tile(const job *j, const sg_attention_tile *t, const operands *
         sg_attention_pack_rows(t, j->run.in[SG_ATTENTION_Q], &a->q, t->first, t->rows, a->depth, o->q);
     if (o->tq)
         sg_attention_pack_rows(t, input(j, p->tq), &a->q, t->first, t->rows, a->depth, o->tq);
-    if (o->g && p->g >= 0)
+    if (o->g)
         sg_attention_pack_rows(t, input(j, p->g), &a->out, t->first, t->rows, a->width, o->g);
     if (o->tg)
         sg_attention_pack_rows(t, input(j, p->tg), &a->out, t->first, t->rows, a->width, o->tg);
@@ -220,10 +220,7 @@ static void vjp_tile(const job *j, const sg_attention_tile *t, const operands *o
     const places *p = &j->d->p;
     const float *g_lse = row_numbers(j, t, p->g_lse);
     begin_tile(j, t, o);
-    if (p->g >= 0)
-        times_columns(j, t, input(j, p->g), o->vt, o->dp, false);
-    else
-        clear(j, t, o->dp);
+    times_columns(j, t, input(j, p->g), o->vt, o->dp, false);
     for (int64_t i = 0; i < t->rows; i++)
         if (!isfinite(j->run.k->softmax_vjp(t->keys_pad, sg_attention_drop(&j->run, t, i, o->drop), a->scale,
                                             number_at(g_lse, i), o->p + i * a->row, o->dp + i * a->row)))
@@ -234,7 +231,7 @@ static void vjp_tile(const job *j, const sg_attention_tile *t, const operands *o
     }
     if (o->dk)
         add_transposed(j, t, o->dp, o->q, a->depth_pad, o->dk);
-    if (o->dv && p->g >= 0)
+    if (o->dv)
         add_transposed(j, t, o->p, o->g, a->width_pad, o->dv);
 }
 
@@ -269,7 +266,7 @@ static void vjp_jvp_results(const job *j, const sg_attention_tile *t, const oper
         add_transposed(j, t, o->dt, o->q, a->depth_pad, o->dk);
     if (o->dk && o->tq)
         add_transposed(j, t, o->dp, o->tq, a->depth_pad, o->dk);
-    if (o->dv && j->d->p.g >= 0)
+    if (o->dv)
         add_transposed(j, t, o->t, o->g, a->width_pad, o->dv);
     if (o->dv && o->tg)
         add_transposed(j, t, o->p, o->tg, a->width_pad, o->dv);
@@ -280,15 +277,12 @@ static void vjp_jvp_tile(const job *j, const sg_attention_tile *t, const operand
     const places *p = &j->d->p;
     begin_tile(j, t, o);
     sg_attention_score_tangents(&j->run, t, o->kt, input(j, p->tq), o->tkt, input(j, p->tbias), o->t);
-    if (p->g >= 0)
-        times_columns(j, t, input(j, p->g), o->vt, o->dp, false);
-    else
-        clear(j, t, o->dp);
+    times_columns(j, t, input(j, p->g), o->vt, o->dp, false);
     if (p->tg >= 0)
         times_columns(j, t, input(j, p->tg), o->vt, o->dt, false);
-    if (p->g >= 0 && o->tvt)
+    if (o->tvt)
         times_columns(j, t, input(j, p->g), o->tvt, o->dt, p->tg >= 0);
-    if (p->tg < 0 && !(p->g >= 0 && o->tvt))
+    if (p->tg < 0 && !o->tvt)
         clear(j, t, o->dt);
     vjp_jvp_rows(j, t, o);
     vjp_jvp_results(j, t, o);
@@ -458,11 +452,14 @@ static places find_places(const sg_kernel_spec *spec, int32_t *n_x)
     return p;
 }
 
-/* The cotangent of a bias has the size of the scores, or is a sum of such: that is left to the decomposition. */
+/* The cotangent of a bias has the size of the scores, or is a sum of such: that is left to the decomposition. So is a reverse
+ * derivative from the logarithms of sums alone: with dp = 0 for what does not exist, sum p dp would be NaN where a p is. */
 static bool supports(const sg_kernel_spec *spec)
 {
     int32_t n_x;
-    find_places(spec, &n_x);
+    places p = find_places(spec, &n_x);
+    if (spec->node->op != &sg_op_attention_jvp && p.g < 0)
+        return false;
     sg_derivative_parts outer, parts = sg_derivative_nested(spec->node->op, spec->attr, spec->n_in, &outer);
     int32_t bias = sg_attention_find(n_x, spec->in_dtype).bias;
     return sg_attention_fits(spec, n_x) && (bias < 0 || sg_derivative_wrt(&parts, bias) < 0);
