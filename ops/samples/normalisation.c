@@ -79,9 +79,9 @@ static void batch_norm(const sg_sample *s, sg_scope scope, const sg_value *in, s
 #define AFFINE(C) REAL(S1(C), 0.5, 2), REAL(S1(C), -1, 1)
 #define FIXED(shape_, low_, high_) {.dtype = SG_F32, .shape = shape_, .fill = SG_FILL_UNIFORM, .low = low_, .high = high_, .constant = true}
 #define RUNNING(C) FIXED(S1(C), -1, 1), FIXED(S1(C), 0.5, 2)
-/* Three rows of 5 whose middle one is constant: 1 / deviation is infinite. */
-#define WITH_CONSTANT_ROW GIVEN_F32(S2(3, 5), 0.5, -1, 2, 0.25, -0.5, 1.5, 1.5, 1.5, 1.5, 1.5, 1, 0, -2, 0.75, 0.5)
-#define WITH_ZERO_ROW GIVEN_F32(S2(3, 5), 0.5, -1, 2, 0.25, -0.5, 0, 0, 0, 0, 0, 1, 0, -2, 0.75, 0.5)
+/* Three rows whose middle one is constant, with a mean that is exact however it is made: 1 / deviation is infinite. */
+#define WITH_ROW_OF(v)                                                                                                 \
+    GIVEN_F32(S2(3, 8), 0.5, -1, 2, 0.25, -0.5, 1, -2, 0.125, v, v, v, v, v, v, v, v, 1, 0, -2, 0.75, 0.5, -1, 1.5, 0.25)
 
 static const sg_sample rows[] = {
     {"layer_norm", "", "[3, 5]", 3, 3, {REAL(S2(3, 5), -2, 2), REAL(S1(5), 0.5, 2), REAL(S1(5), -1, 1)}, .build = layer_norm},
@@ -127,15 +127,15 @@ static const sg_sample rows[] = {
      .build = layer_norm, .large = true},
     {"layer_norm", "eps 0", "[3, 5]", 3, 3, {REAL(S2(3, 5), -2, 2), AFFINE(5)}, .build = layer_norm_bare},
     {"layer_norm", "eps 0", "[2, 3, 33]", 3, 1, {REAL(S3(2, 3, 33), -2, 2), AFFINE(33)}, .build = layer_norm_bare},
-    {"layer_norm", "eps 0, a constant row", "[3, 5]", 3, 3, {WITH_CONSTANT_ROW, AFFINE(5)}, .build = layer_norm_bare, .large = true},
-    {"layer_norm", "eps 0, a constant row, plain", "[3, 5]", 1, 1, {WITH_CONSTANT_ROW}, .build = layer_norm_bare_plain, .large = true},
+    {"layer_norm", "eps 0, a constant row", "[3, 8]", 3, 3, {WITH_ROW_OF(1.5), AFFINE(8)}, .build = layer_norm_bare, .large = true},
+    {"layer_norm", "eps 0, a constant row, plain", "[3, 8]", 1, 1, {WITH_ROW_OF(1.5)}, .build = layer_norm_bare_plain, .large = true},
     {"layer_norm", "eps 0, one element", "[3, 1]", 3, 3, {REAL(S2(3, 1), -2, 2), AFFINE(1)}, .build = layer_norm_bare, .large = true},
     {"layer_norm", "eps 0, 768", "[3, 768]", 3, 1, {REAL(S2(3, 768), -2, 2), AFFINE(768)}, .build = layer_norm_bare, LONG(768)},
     {"layer_norm", "eps 0, 768", "[37, 768]", 3, 1, {REAL(S2(37, 768), -2, 2), AFFINE(768)}, .build = layer_norm_bare, LONG(768)},
     {"layer_norm", "eps 0, behind a bias", "[17, 768]", 4, 1, {REAL(S2(17, 768), -2, 2), AFFINE(768), REAL(S1(768), -1, 1)}, .build = layer_norm_of_sum, LONG(768)},
     {"layer_norm", "eps 0, long rows", "[5, 1100]", 3, 3, {REAL(S2(5, 1100), -2, 2), AFFINE(1100)}, .build = layer_norm_bare, LONG(1100)},
     {"rms_norm", "eps 0", "[3, 5]", 2, 2, {REAL(S2(3, 5), -2, 2), REAL(S1(5), 0.5, 2)}, .build = rms_norm_bare},
-    {"rms_norm", "eps 0, a row of zeros", "[3, 5]", 2, 2, {WITH_ZERO_ROW, REAL(S1(5), 0.5, 2)}, .build = rms_norm_bare, .large = true},
+    {"rms_norm", "eps 0, a row of zeros", "[3, 8]", 2, 2, {WITH_ROW_OF(0), REAL(S1(8), 0.5, 2)}, .build = rms_norm_bare, .large = true},
     {"rms_norm", "eps 0, 768", "[5, 768]", 2, 1, {REAL(S2(5, 768), -2, 2), REAL(S1(768), 0.5, 2)}, .build = rms_norm_bare, LONG(768)},
     {"group_norm", "eps 0", "[2, 4, 3]", 3, 1, {REAL(S3(2, 4, 3), -2, 2), AFFINE(4)}, .build = group_norm_bare},
     {"batch_norm", "eps 0", "[4, 3]", 5, 1, {REAL(S2(4, 3), -2, 2), AFFINE(3), RUNNING(3)}, .build = batch_norm_bare},

@@ -115,7 +115,7 @@ static const row rows[] = {
     {"softmax beside -inf", softmax_first, 1, 2, {0, -inf}, 1, {1}, {0, 0}, {0}},
     {"log_softmax of -inf", log_softmax, 1, 2, {-inf, -inf}, 2, {-inf, -inf}, {1, 1}, {0, 0}},
     {"masked softmax", kept_positive, 2, 2, {1, -5, -1, -2}, 4, {1, 0, 0, 0}, {0}, {0}},
-    {"layer_norm of a constant row", layer_norm_eps, 1, 3, {1.5, 1.5, 1.5}, 3, {0, 0, 0}, {0}, {0}},
+    {"layer_norm of a constant row", layer_norm_eps, 1, 4, {1.5, 1.5, 1.5, 1.5}, 4, {0, 0, 0, 0}, {0}, {0}},
     {"layer_norm of a constant row, eps 0", layer_norm, 2, 4, {1.5, 1.5, 1.5, 1.5, -1, 1, -1, 1}, 2, {nan_, -1},
      {nan_, nan_, nan_, nan_, 0.5, 0, -0.5, 0}, {nan_, nan_, nan_, nan_, 0, 0, 0, 0}},
     {"rms_norm of zeros, eps 0", rms_norm, 2, 2, {0, 0, -1, 1}, 4, {nan_, nan_, -1, 1}, {nan_, nan_, 1, 1}, {nan_, nan_, 1, -1}},
