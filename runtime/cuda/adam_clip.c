@@ -119,7 +119,7 @@ static int64_t chunk_of(sg_graph *graph, const sg_node *product, const sg_node *
             width = sg_dim_of(sg_value_at(graph, product->out), 1);
     int64_t capacity = sg_dim_of(sg_value_at(graph, product->in[0]), 0), chunk = sg_cuda_sum_chunk(rows * width);
     bool fits = chunk > 0 && width % 4 == 0 && chunk / width + 2 <= SG_CUDA_CSR_SQUARES_LINES;
-    return fits && capacity / SG_CUDA_LONG_ROW < rows ? chunk : 0;
+    return fits && capacity / SG_CUDA_LONG_LINE < rows ? chunk : 0;
 }
 
 static bool build_squares(sg_graph *to, sg_graph *from, const sg_node *sum, const sg_value *in, sg_value *out)

@@ -5,8 +5,6 @@
 #include "runtime/cuda/cuda_kernels.h"
 
 enum { VALUES, COLUMNS, INDPTR, T_ROWS, T_ORDER, T_INDPTR, DENSE, DENSE_2 };
-/* Non-zeros a line from which threads share them. */
-enum { SHARED_FROM = 16 };
 
 static bool launch_matmul(const sg_launch *l, sg_error *err)
 {
@@ -65,7 +63,7 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
     c->lines = spec->in_shape[transposed ? T_INDPTR : INDPTR].dim[0] - 1;
     c->width = spec->in_shape[DENSE].dim[1];
     c->others = spec->in_shape[sddmm ? DENSE_2 : DENSE].dim[0];
-    c->shared = c->capacity >= SHARED_FROM * c->lines;
+    c->shared = c->capacity >= SG_CUDA_LONG_LINE * c->lines;
     c->fault = device->fault_at;
     c->site = sg_cuda_site_of(device, spec);
     sg_cuda_site_arrays(device, c->site, transposed ? "t_indptr" : "indptr", transposed ? "t_rows" : "columns");

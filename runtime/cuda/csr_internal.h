@@ -17,8 +17,8 @@ typedef struct sg_cuda_csr {
     int32_t site;
 } sg_cuda_csr;
 
-/* Non-zeros a row of a sparse layer from which its gradient is made apart: its kernel then shares a row among threads. */
-enum { SG_CUDA_LONG_ROW = 16 };
+/* Non-zeros a line, on average, from which threads share those of one. A gradient with such lines is not made by the layer's update. */
+enum { SG_CUDA_LONG_LINE = 16 };
 /* Lines that a chunk of sg_cuda_csr_squares may touch. */
 enum { SG_CUDA_CSR_SQUARES_LINES = 32 };
 

@@ -137,7 +137,7 @@ static sg_status joined_updates(sg_graph *from, sg_graph *to, sg_error *err)
 
 static sg_status sparse_updates(sg_graph *from, sg_graph *to, sg_error *err)
 {
-    return sg_join_sparse_adam(from, to, SG_CUDA_LONG_ROW, err);
+    return sg_join_sparse_adam(from, to, SG_CUDA_LONG_LINE, err);
 }
 
 static sg_status small_updates(sg_graph *from, sg_graph *to, sg_error *err)

@@ -44,9 +44,9 @@ typedef struct product {
 /* ---- the choice */
 
 /* Times are of an H200, in microseconds, among 20 dependent launches of one recorded run; cuBLASLt, then the kernels here, by
- * FMA and on the tensor cores.
+ * FMA and on the tensor cores: the first row by product_warp.cuh, the others by product_mma.cuh, whichever is chosen now.
  *
- *     32x400 nn, K = 400, 1836, 5000     7.4, 8.5, 16.8      3.8, 5.8, 10.3    2.8, 5.3, 9.3      NARROW
+ *     32x400 nn, K = 400                 7.4                 3.8               2.8                NARROW
  *     32x983 nt, K = 400                 7.1                 5.0               4.1                NARROW
  *     32x3993 nt, K = 400                9.6                 8.0               6.9                SQUARE
  *     32x200 nt, K = 3993                12.7                8.3               10.4               NARROW
