@@ -51,6 +51,17 @@ static sg_value next_value(sg_graph *body, int32_t states, int32_t output)
     return next;
 }
 
+const sg_node *sg_repeat_of(const sg_graph *body)
+{
+    const sg_graph *parent = sg_body_parent(body);
+    for (int32_t n = parent ? sg_node_count(parent) : 0; n-- > 0;) {
+        const sg_node *node = sg_node_at(parent, n);
+        if (node->op == &sg_op_repeat && sg_repeat_body(node) == body)
+            return node;
+    }
+    return NULL;
+}
+
 int32_t sg_repeat_output_input(const sg_node *node, int32_t output)
 {
     return output_input(sg_repeat_body(node), sg_repeat_states(node), output);

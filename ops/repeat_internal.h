@@ -27,6 +27,8 @@ static inline int64_t sg_repeat_count(const sg_node *node) { return node->attr[S
 static inline sg_graph *sg_repeat_body(const sg_node *node) { return node->attr[SG_REPEAT_BODY].graph; }
 static inline int32_t sg_repeat_states(const sg_node *node) { return (int32_t)node->attr[SG_REPEAT_STATES].i; }
 
+/* The node that `body` belongs to, or NULL. */
+const sg_node *sg_repeat_of(const sg_graph *body);
 /* Index of the node input (and body input) whose memory output `output` continues. */
 int32_t sg_repeat_output_input(const sg_node *node, int32_t output);
 /* Body value that output `output` is at the start of an iteration, and the one it becomes at its end. */

@@ -11,18 +11,6 @@ typedef struct hoisting {
     int32_t moved;
 } hoisting;
 
-/* The loop node that `body` belongs to. */
-static const sg_node *loop_of(const sg_graph *body)
-{
-    const sg_graph *parent = sg_body_parent(body);
-    for (int32_t n = parent ? sg_node_count(parent) : 0; n-- > 0;) {
-        const sg_node *node = sg_node_at(parent, n);
-        if (node->op == &sg_op_repeat && sg_repeat_body(node) == body)
-            return node;
-    }
-    return NULL;
-}
-
 /* The value outside the loop that body value `v` equals in every iteration, or SG_NONE. The copy has the inputs of the
  * original in the same places, and after them what was hoisted. */
 static sg_value outside(const sg_node *loop, sg_graph *to, sg_value v)
@@ -62,7 +50,7 @@ static bool hoist(void *user, sg_graph *to, sg_graph *from, const sg_node *node,
 {
     enum { INPUTS = 16 };
     hoisting *h = user;
-    const sg_node *loop = worth_moving(from, node) && node->n_in <= INPUTS ? loop_of(from) : NULL;
+    const sg_node *loop = worth_moving(from, node) && node->n_in <= INPUTS ? sg_repeat_of(from) : NULL;
     if (!loop)
         return false;
     sg_value outer[INPUTS];

@@ -11,7 +11,7 @@
 
 enum { P, G, M, V, LR, T, ADAM_INPUTS, FACTOR = SG_SCALED_ADAM_FACTOR, MOST_INPUTS };
 enum { FIRST = SG_ADAM_GROUP_FIRST, EACH = SG_ADAM_GROUP_EACH, EACH_OUT = SG_ADAM_GROUP_EACH_OUT };
-enum { ATTRS = SG_ADAM_GROUP_ATTRS, MOST_MEMBERS = SG_MAX_OUTPUTS / EACH_OUT, NONE = -1 };
+enum { MOST_MEMBERS = SG_MAX_OUTPUTS / EACH_OUT, NONE = -1 };
 
 /* ---- the op */
 
@@ -57,20 +57,14 @@ static sg_cost cost(const sg_cost_args *args)
     return (sg_cost){15 * n, 28 * n};
 }
 
-static const sg_attr_spec attrs[ATTRS] = {{"beta1", SG_ATTR_REAL},
-                                          {"beta2", SG_ATTR_REAL},
-                                          {"eps", SG_ATTR_REAL},
-                                          {"weight_decay", SG_ATTR_REAL},
-                                          {"decoupled", SG_ATTR_INT}};
-
 const sg_op sg_op_adam_group = {
     .name = "adam_group",
     .summary = "adam of several parameters",
     .n_in = SG_VARIADIC,
     .n_out = SG_VARIADIC,
     .flags = SG_OP_STOP,
-    .attrs = attrs,
-    .n_attrs = ATTRS,
+    .attrs = sg_joined_adam_attrs,
+    .n_attrs = SG_JOINED_ADAM_ATTRS,
     .infer = infer,
     .eval = eval,
     .cost = cost,

@@ -8,7 +8,7 @@
 /* Operands: learning rate, step, then p, g, m, v of each member, then, for steps of scaled_adam, their factor. Outputs: p, m, v of each
  * member. Attributes: those of adam. */
 enum { SG_ADAM_GROUP_LR, SG_ADAM_GROUP_T, SG_ADAM_GROUP_FIRST };
-enum { SG_ADAM_GROUP_EACH = 4, SG_ADAM_GROUP_EACH_OUT = 3, SG_ADAM_GROUP_ATTRS = 5 };
+enum { SG_ADAM_GROUP_EACH = 4, SG_ADAM_GROUP_EACH_OUT = 3 };
 extern const sg_op sg_op_adam_group;
 /* Adam steps of f32 with equal attributes, learning rate and step as one node, where each has `most` elements or fewer and nothing
  * reads one member's results before the last member has its operands. */

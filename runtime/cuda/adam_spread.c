@@ -44,18 +44,6 @@ const sg_op sg_op_spread_adam = {
     .cost = cost,
 };
 
-/* The loop node that `body` belongs to. */
-static const sg_node *loop_of(const sg_graph *body)
-{
-    const sg_graph *parent = sg_body_parent(body);
-    for (int32_t n = parent ? sg_node_count(parent) : 0; n-- > 0;) {
-        const sg_node *node = sg_node_at(parent, n);
-        if (node->op == &sg_op_repeat && sg_repeat_body(node) == body)
-            return node;
-    }
-    return NULL;
-}
-
 /* The same in all iterations: a number, or what the loop takes in and never changes. */
 static bool is_constant(sg_graph *body, const sg_node *loop, int32_t value)
 {
@@ -166,7 +154,7 @@ static bool spread(void *user, sg_graph *to, sg_graph *from, const sg_node *node
 {
     (void)user;
     bool sparse = node->op == &sg_op_sparse_adam || node->op == &sg_op_spread_adam;
-    const sg_node *loop = sparse ? loop_of(from) : NULL;
+    const sg_node *loop = sparse ? sg_repeat_of(from) : NULL;
     if (!loop || sg_repeat_count(loop) > SG_CUDA_ADAM_SPREAD_MOST || !is_idle_work(from, loop, node))
         return false;
     sg_attr attr[SG_SPREAD_ADAM_ATTRS];

@@ -297,7 +297,7 @@ sg_status sg_cuda_join_column_sums(sg_graph *from, sg_graph *to, sg_error *err)
     return status;
 }
 
-const sg_node *sg_cuda_summed_node(sg_graph *body)
+static const sg_node *summed_node(sg_graph *body)
 {
     for (int32_t i = 0; i < sg_node_count(body); i++)
         if (is_norm(sg_node_at(body, i)->op) || is_attention(sg_node_at(body, i)->op))
@@ -305,9 +305,21 @@ const sg_node *sg_cuda_summed_node(sg_graph *body)
     return NULL;
 }
 
+const sg_node *sg_cuda_summed_spec(const sg_kernel_spec *spec, sg_kernel_spec *inner)
+{
+    const sg_node *node = summed_node(spec->attr[0].graph);
+    if (!node)
+        return NULL;
+    *inner = *spec;
+    inner->node = node;
+    inner->attr = node->attr;
+    inner->n_out = node->n_out;
+    return node;
+}
+
 int32_t sg_cuda_sum_output(sg_graph *body, int32_t output)
 {
-    const sg_node *node = sg_cuda_summed_node(body);
+    const sg_node *node = summed_node(body);
     for (int32_t j = 0; j < sg_result_count(body); j++) {
         int32_t v = sg_result_value(body, j).id;
         bool sums = false;

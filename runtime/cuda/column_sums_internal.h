@@ -10,8 +10,8 @@ sg_status sg_cuda_join_column_sums(sg_graph *from, sg_graph *to, sg_error *err);
 /* A pass before sums of products are ordered (attention_joint.c). In its bodies the first result is [dq dk dv]. */
 sg_status sg_cuda_join_cotangents(sg_graph *from, sg_graph *to, sg_error *err);
 
-/* That node, or NULL in other bodies. */
-const sg_node *sg_cuda_summed_node(sg_graph *body);
+/* That node of a body, or NULL in others; *inner is then its own spec: operands and first outputs are those of the fused node. */
+const sg_node *sg_cuda_summed_spec(const sg_kernel_spec *spec, sg_kernel_spec *inner);
 /* The result of the body that is the sum of that node's `output`, or -1. */
 int32_t sg_cuda_sum_output(sg_graph *body, int32_t output);
 

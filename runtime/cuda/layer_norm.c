@@ -146,14 +146,8 @@ static sg_status prepare(sg_device *device, const sg_kernel_spec *spec, sg_kerne
 /* A reverse derivative with the sum of gx (column_sums.c): the node of the body has the same operands. */
 static bool inner_spec(const sg_kernel_spec *spec, sg_kernel_spec *inner)
 {
-    const sg_node *node = sg_cuda_summed_node(spec->attr[0].graph);
-    if (!node || node->op != &sg_op_layer_norm_vjp)
-        return false;
-    *inner = *spec;
-    inner->node = node;
-    inner->attr = node->attr;
-    inner->n_out = node->n_out;
-    return true;
+    const sg_node *node = sg_cuda_summed_spec(spec, inner);
+    return node && node->op == &sg_op_layer_norm_vjp;
 }
 
 static bool supports_summed(const sg_kernel_spec *spec)
