@@ -92,6 +92,9 @@ sg_status sg_config_check_format(const sg_config *config, sg_data_format format,
         if (table[k].arff != arff && is_typed(config, sg_option_index(sg_option_find(table[k].key))))
             return sg_config_fail(config, table[k].key, err, "%s has no effect on %s files", table[k].key,
                                   arff ? "ARFF" : "LIBSVM and XC");
+    if (format == SG_DATA_XC && is_typed(config, sg_option_index(sg_option_find("data.index_base"))))
+        return sg_config_fail(config, "data.index_base", err,
+                              "data.index_base has no effect on XC files, which count from 0");
     return SG_OK;
 }
 

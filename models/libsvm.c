@@ -1,6 +1,6 @@
 /* Multi-label LIBSVM rows, `l1,l2 index:value ...`, and files of the extreme classification repository, which are
- * the same with a header `rows features labels`. The index base belongs to the data set and is never guessed: two
- * files guessed apart would disagree. */
+ * the same with a header `rows features labels`. Indices count from 0 under a header, else from the base of LIBSVM or
+ * the one given: the form of a file decides, for a trained model's files too, and its contents are never guessed at. */
 #include "models/data_internal.h"
 
 #include <ctype.h>
@@ -13,6 +13,7 @@ typedef struct svm_reader {
     sg_lines *lines;
     int32_t file;
     int32_t base;
+    bool first_headed;                                   /* the first file has a header: then all have one */
     int64_t header_rows, header_features, header_labels; /* -1 without header */
     int64_t features;                                    /* largest index so far + 1 */
     sg_names labels; /* label text -> number, by first appearance (or by the schema) */
@@ -126,7 +127,10 @@ static sg_status take_feature(svm_reader *r, const char *begin, const char *colo
     index -= r->base;
     if (index < 0)
         return sg_lines_fail(r->lines, begin, err,
-                             "feature index 0, but indices count from 1 (--index-base 0 changes that)");
+                             r->options->schema
+                                 ? "feature index 0, but LIBSVM indices count from 1 (for a model trained with "
+                                   "--index-base 0 from 0)"
+                                 : "feature index 0, but indices count from 1 (--index-base 0 changes that)");
     int64_t limit = r->header_features >= 0 ? r->header_features
                     : r->options->features  ? r->options->features
                                             : SG_MAX_COLUMNS;
@@ -228,6 +232,11 @@ static sg_status check_header(svm_reader *r, const int64_t h[3], sg_error *err)
     return SG_OK;
 }
 
+static int32_t base_of(const svm_reader *r, bool header)
+{
+    return header ? 0 : r->options->index_base >= 0 ? r->options->index_base : 1;
+}
+
 /* A header is three whole numbers in line 1: a row never looks like that, since its features have a ':'. */
 static sg_status read_start(svm_reader *r, sg_error *err)
 {
@@ -243,9 +252,9 @@ static sg_status read_start(svm_reader *r, sg_error *err)
     if (!header && r->file > 0 && r->header_features >= 0)
         return sg_lines_fail(r->lines, text, err,
                              "the first file has a header `rows features labels`, this one has none");
-    r->base = r->options->index_base >= 0 ? r->options->index_base : header ? 0 : 1;
-    if (r->options->schema && r->options->index_base < 0)
-        r->base = r->options->schema->index_base;
+    if (r->file == 0)
+        r->first_headed = header;
+    r->base = base_of(r, header);
     return header ? check_header(r, h, err) : read_row(r, text, err);
 }
 
@@ -309,8 +318,10 @@ static sg_schema *make_schema(svm_reader *r, int64_t features, int64_t n_labels)
     sg_schema *s = sg_schema_new(features, n_labels);
     bool ok = s != NULL;
     char name[32];
+    if (ok)
+        s->index_base = base_of(r, r->first_headed);
     for (int64_t j = 0; ok && j < features; j++) {
-        snprintf(name, sizeof name, "f%lld", (long long)j + r->base);
+        snprintf(name, sizeof name, "f%lld", (long long)j + s->index_base);
         s->columns[j] = (sg_column){sg_strdup(name), SG_COLUMN_NUMERIC, 0, NULL, -1, j};
         ok = s->columns[j].name != NULL;
     }
@@ -322,8 +333,7 @@ static sg_schema *make_schema(svm_reader *r, int64_t features, int64_t n_labels)
         sg_schema_free(s);
         return NULL;
     }
-    s->format = r->header_features >= 0 ? SG_DATA_XC : SG_DATA_LIBSVM;
-    s->index_base = r->base;
+    s->format = r->first_headed ? SG_DATA_XC : SG_DATA_LIBSVM;
     s->n_features = features;
     return s;
 }

@@ -62,7 +62,7 @@ typedef struct sg_read_options {
     int64_t label_count;     /* N: the first N attributes are labels, -N: the last N; 0: not given */
     const char *positive;    /* value of a label column that means "on"; NULL: 1, yes, true, t */
     int32_t arff_index_base; /* sparse ARFF rows: 0 (standard) or 1 (Clus) */
-    int32_t index_base;      /* first feature of LIBSVM rows: 0 or 1; -1: 1 for LIBSVM, 0 for XC */
+    int32_t index_base;      /* first feature of LIBSVM rows: 0 or 1; -1: 1. XC files count from 0 */
     int64_t features;        /* LIBSVM without header: number of features; 0: the largest index */
     int64_t labels;          /* LIBSVM without header: number of labels if they are numbers; 0: the largest */
     bool keep_blank;         /* LIBSVM: a blank line is a row with nothing on it (else an error) */

@@ -277,7 +277,7 @@ static void equal_seeds_equal_bytes(void **state)
     free(three);
 }
 
-/* Files for a model are read as those of its training were: blank lines are rows, and indices begin where they did. */
+/* Files for a model are read as those of its training were: blank lines are rows, and indices begin where their format or the recipe says. */
 static void files_are_read_as_in_training(void **state)
 {
     (void)state;
@@ -292,6 +292,14 @@ static void files_are_read_as_in_training(void **state)
     succeeds("train " AS_ALL("one.arff") "--arff-index-base 1 --set model.hidden=[2] -o one-based", "test");
     succeeds("eval one-based one.arff --threads 1", "example_f1");
     succeeds("predict one-based one.arff --threads 1", "\"row\":2");
+    write_file("of.xc", "3 3 2\n1 0:1 2:2\n0 1:1\n0,1 0:1 1:3\n");
+    write_file("of.svm", "1 1:1 3:2\n0 2:1\n0,1 1:1 2:3\n");
+    succeeds("train " AS_ALL("of.xc") "--set model.hidden=[2] -o of-xc", "test");
+    outcome xc = run("predict of-xc of.xc --threads 1"), svm = run("predict of-xc of.svm --threads 1");
+    assert_int_equal(xc.code, 0);
+    assert_string_equal(xc.out, svm.out);
+    outcome_release(&xc);
+    outcome_release(&svm);
 #undef AS_ALL
 }
 

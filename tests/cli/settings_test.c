@@ -146,6 +146,7 @@ static const struct {
     {"data info toy.arff --close-hierarchy", "data.close_hierarchy has no effect with no data.labels_xml"},
     {"data info toy.arff --index-base 0", "--index-base: data.index_base has no effect on ARFF files"},
     {"data info toy.svm --positive 1", "--positive: data.positive has no effect on LIBSVM and XC files"},
+    {"data info toy.xc --index-base 1", "--index-base: data.index_base has no effect on XC files"},
     {"score toy.svm toy.svm --labels 2", "--labels: data.labels has no effect on LIBSVM and XC files"},
     {"score toy.arff toy.arff --index-base 0", "--index-base: data.index_base has no effect on ARFF files"},
     {"train --train toy.arff --keep-blank -o x", "data.keep_blank has no effect on ARFF files"},
@@ -191,6 +192,7 @@ static void settings_without_effect(void **state)
     (void)state;
     write_data("toy.arff");
     write_file("toy.svm", "1 1:1\n0,1 2:1\n");
+    write_file("toy.xc", "2 2 2\n1 0:1\n0,1 1:1\n");
     write_file("toy.xml", "<labels><label name=\"p\"/><label name=\"q\"/></labels>\n");
     for (size_t i = 0; i < sizeof without_effect / sizeof *without_effect; i++) {
         outcome o = run(without_effect[i].arguments);

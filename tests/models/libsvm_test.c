@@ -147,6 +147,37 @@ static void trained_schema(void **state)
     sg_dataset_free(d);
 }
 
+/* The form of a file decides where its indices begin, whatever form a trained model's files had. */
+static void trained_schema_of_the_other_form(void **state)
+{
+    (void)state;
+    static const char svm[] = "0 1:1 4:2\n1 2:1\n", xc[] = "2 4 2\n0 0:1 3:2\n1 1:1\n";
+    for (int of_xc = 0; of_xc < 2; of_xc++) {
+        sg_dataset *d = good(of_xc ? xc : svm);
+        sg_read_options again = options;
+        again.schema = d->schema;
+        assert_int_equal(d->schema->index_base, !of_xc);
+        for (int i = 0; i < 4; i++) {
+            again.index_base = i % 2 ? 1 : -1;
+            sg_dataset *e = data_read(data_text(1, "u.svm", i < 2 ? svm : xc), &again);
+            assert_non_null(e);
+            assert_int_equal(e->n_notes, 0);
+            assert_memory_equal(e->dense, d->dense, 8 * sizeof *d->dense);
+            sg_dataset_free(e);
+        }
+        again.index_base = 0;
+        sg_dataset *e = data_read(data_text(1, "u.svm", "0 0:1 3:2 4:9\n1 1:1\n"), &again);
+        assert_non_null(e);
+        assert_true(data_noted(e, "1 values of features that the model does not know"));
+        assert_memory_equal(e->dense, d->dense, 8 * sizeof *d->dense);
+        sg_dataset_free(e);
+        again.index_base = -1;
+        assert_null(data_read(data_text(1, "u.svm", "0 0:1\n"), &again));
+        assert_non_null(strstr(data_message, "but LIBSVM indices count from 1 (for a model trained with"));
+        sg_dataset_free(d);
+    }
+}
+
 /* Written and read again, a data set is the same, in every format. */
 static void round_trips(void **state)
 {
@@ -189,10 +220,15 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(rows, setup),           cmocka_unit_test_setup(label_names, setup),
-        cmocka_unit_test_setup(sets_and_qid, setup),   cmocka_unit_test_setup(wrong_rows, setup),
-        cmocka_unit_test_setup(options_count, setup),  cmocka_unit_test_setup(xc_header, setup),
-        cmocka_unit_test_setup(trained_schema, setup), cmocka_unit_test_setup(round_trips, setup),
+        cmocka_unit_test_setup(rows, setup),
+        cmocka_unit_test_setup(label_names, setup),
+        cmocka_unit_test_setup(sets_and_qid, setup),
+        cmocka_unit_test_setup(wrong_rows, setup),
+        cmocka_unit_test_setup(options_count, setup),
+        cmocka_unit_test_setup(xc_header, setup),
+        cmocka_unit_test_setup(trained_schema_of_the_other_form, setup),
+        cmocka_unit_test_setup(trained_schema, setup),
+        cmocka_unit_test_setup(round_trips, setup),
     };
     return cmocka_run_group_tests(tests, NULL, teardown);
 }
