@@ -1,6 +1,6 @@
 /* signals.c - an orderly end: the first SIGINT, SIGTERM or SIGHUP sets a flag that long work looks at between steps, the second
- * ends the program at once. Verbs that look at no flag end at the first: one that waits for a pipe would not come to look. Half
- * of a file is left behind in no case.
+ * ends the program at once. Verbs that look at no flag end at the first: one that waits for a pipe would not come to look. Files
+ * begun by sg_file_begin are not left behind half written.
  *
  * A thread of its own waits for them and every other one blocks them, so no handler ever runs on the stack of a thread that
  * computes: oneDNN's matrix products up to 3.11.1 keep the stack pointer just above their operands on the heap, and the frame of
@@ -9,6 +9,7 @@
 
 #include "serialize/serialize.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -23,6 +24,7 @@ static void die_of(int number)
     sg_file_abandon_all();
     pthread_sigmask(SIG_UNBLOCK, &taken, NULL);
     raise(number);
+    _exit(128 + number); /* the first process of a namespace does not die of a signal */
 }
 
 static void *wait_for_signals(void *verb)
@@ -35,7 +37,8 @@ static void *wait_for_signals(void *verb)
             sg_file_abandon_all();
             _exit(128 + number);
         }
-        if (write(STDERR_FILENO, message, sizeof message - 1) < 0)
+        struct pollfd told = {STDERR_FILENO, POLLOUT, 0}; /* a full pipe must not keep the next signal waiting */
+        if (poll(&told, 1, 0) == 1 && write(STDERR_FILENO, message, sizeof message - 1) < 0)
             continue; /* nobody to tell */
     }
     return NULL;

@@ -195,9 +195,12 @@ static sg_status read_predictions(const sg_cli *cli, const sg_config *config, pa
     bool other = status == SG_E_CONFIG || (status == SG_E_DATA && err->line == 1 && !is_plain(s->path));
     if (told || !other)
         return status;
+    char why[SG_ERROR_TEXT];
+    snprintf(why, sizeof why, "%s", err->text);
     return sg_fail_at(err, SG_E_CONFIG, s->path, 0, 0,
-                      "the name does not tell what this is, and it is no data set like GOLD: say --from "
-                      "jsonl, labels or data");
+                      "the name does not tell what this is, and it is no data set like GOLD (%.200s): say --from "
+                      "jsonl, labels or data",
+                      why);
 }
 
 static sg_status make_pair(const sg_cli *cli, const sg_config *config, pair *s, sg_error *err)

@@ -176,10 +176,10 @@ static sg_status check(const sg_dataset *d, sg_data_format format, sg_error *err
 
 /* Standard output is the process's own, not a file opened anew by a name such as /dev/stdout: that would write from the start of what
  * others append to, and cannot open a socket. */
-static int open_output(const char *path)
+static int open_output(const char *file, const char *path)
 {
-    if (path)
-        return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (file)
+        return sg_file_open(path, file);
     return fflush(stdout) == 0 ? dup(STDOUT_FILENO) : -1;
 }
 
@@ -221,7 +221,7 @@ static sg_status write_to(const sg_dataset *d, const char *file, const char *nam
 {
     size_t n = strlen(name);
     bool compress = file && n > 3 && strcmp(name + n - 3, ".gz") == 0;
-    int fd = open_output(file);
+    int fd = open_output(file, name);
     if (fd < 0)
         return sg_fail_at(err, SG_E_IO, name, 0, 0, "cannot create the file: %m");
     return write_through(d, fd, compress, format) ? SG_OK

@@ -55,19 +55,24 @@ static bool names_another(const char *path)
     return lstat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
 }
 
-/* `name` is what the user calls it. */
 static sg_status write_to(const char *path, const char *name, const void *data, size_t size, sg_error *err)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int fd = sg_file_open(path, name);
     if (fd < 0)
-        return io_error(err, "create", name);
-    sg_status status = write_all(fd, data, size, name, err);
+        return io_error(err, "create", path);
+    sg_status status = write_all(fd, data, size, path, err);
     if (close(fd) != 0 && status == SG_OK)
-        status = io_error(err, "close", name);
+        status = io_error(err, "close", path);
     return status;
 }
 
-/* Files that this process has begun, for when it must end at once. */
+static sg_status rename_to(const char *from, const char *to, sg_error *err)
+{
+    return rename(from, to) == 0 ? SG_OK : io_error(err, "rename to", to);
+}
+
+/* Files that this process has begun, for when it must end at once. They come to be and go under the lock alone: what is removed at
+ * such an end is all there is, and nothing comes behind it. */
 typedef struct begun {
     struct begun *next;
     bool apart; /* beside their place */
@@ -76,6 +81,12 @@ typedef struct begun {
 
 static begun *unfinished;
 static pthread_mutex_t unfinished_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static sg_status create(const char *path, const char *name, sg_error *err)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    return fd >= 0 && close(fd) == 0 ? SG_OK : io_error(err, "create", name);
+}
 
 sg_status sg_file_begin(const char *path, char **name, sg_error *err)
 {
@@ -89,31 +100,46 @@ sg_status sg_file_begin(const char *path, char **name, sg_error *err)
     else
         snprintf(b->name, length, "%s", path);
     pthread_mutex_lock(&unfinished_lock);
-    b->next = unfinished;
-    unfinished = b;
+    sg_status status = b->apart ? create(b->name, path, err) : SG_OK;
+    if (status == SG_OK) {
+        b->next = unfinished;
+        unfinished = b;
+    }
     pthread_mutex_unlock(&unfinished_lock);
+    if (status != SG_OK) {
+        sg_free(b);
+        return status;
+    }
     *name = b->name;
     return SG_OK;
+}
+
+int sg_file_open(const char *path, const char *name)
+{
+    bool apart = strcmp(path, name) != 0; /* then it is there, or was abandoned */
+    return open(name, O_WRONLY | (apart ? 0 : O_CREAT) | O_TRUNC | O_CLOEXEC, 0666);
 }
 
 static void forget(const begun *b)
 {
     begun **at = &unfinished;
-    pthread_mutex_lock(&unfinished_lock);
     while (*at != b)
         at = &(*at)->next;
     *at = b->next;
-    pthread_mutex_unlock(&unfinished_lock);
 }
 
 sg_status sg_file_end(const char *path, char *name, sg_status written, sg_error *err)
 {
     begun *b = (begun *)(name - offsetof(begun, name));
+    pthread_mutex_lock(&unfinished_lock);
     forget(b);
     if (b->apart && written == SG_OK)
-        written = sg_file_rename(name, path, err);
+        written = rename_to(name, path, err);
     if (b->apart && written != SG_OK)
         unlink(name);
+    pthread_mutex_unlock(&unfinished_lock);
+    if (b->apart && written == SG_OK)
+        written = sync_folder_of(path, err);
     sg_free(b);
     return written;
 }
@@ -131,13 +157,12 @@ sg_status sg_file_write(const char *path, const void *data, size_t size, sg_erro
 {
     char *name;
     SG_TRY(sg_file_begin(path, &name, err));
-    return sg_file_end(path, name, write_to(name, path, data, size, err), err);
+    return sg_file_end(path, name, write_to(path, name, data, size, err), err);
 }
 
 sg_status sg_file_rename(const char *from, const char *to, sg_error *err)
 {
-    if (rename(from, to) != 0)
-        return io_error(err, "rename to", to);
+    SG_TRY(rename_to(from, to, err));
     return sync_folder_of(to, err);
 }
 

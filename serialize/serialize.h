@@ -17,10 +17,11 @@ extern "C" {
 /* Replace `path` by the given bytes: the old ones or the new ones are there at any time. What stands for another file (a link,
  * a pipe, a device such as /dev/stdout) is written through instead, in place. */
 sg_status sg_file_write(const char *path, const void *data, size_t size, sg_error *err);
-/* The same piece by piece: write to the file that `begin` names (beside `path`, or where this stands for another file `path` itself), and
- * fsync it; `end` puts it in place if `written` is SG_OK, or else removes it, releases the name, and returns `written` or its own
- * failure. */
+/* The same piece by piece: `begin` names a new file beside `path`, or where this stands for another file `path` itself; `open` opens that
+ * for writing (-1 and errno on failure), and who writes fsyncs and closes it; `end` puts it in place if `written` is SG_OK, or else
+ * removes it, releases the name, and returns `written` or its own failure. */
 sg_status sg_file_begin(const char *path, char **name, sg_error *err);
+int sg_file_open(const char *path, const char *name);
 sg_status sg_file_end(const char *path, char *name, sg_status written, sg_error *err);
 /* Remove all files that were begun by any thread and not ended, and let none begin or end another: for a process about to end. */
 void sg_file_abandon_all(void);

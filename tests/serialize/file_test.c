@@ -1,5 +1,7 @@
 /* Whole files: a plain file is replaced, what stands for another file is written through. */
+#include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -111,13 +113,48 @@ static void begun_files_are_abandoned(void **state)
     free(folder);
 }
 
+static void *write_on(void *path)
+{
+    static const char text[20000];
+    for (;;)
+        sg_file_write(path, text, sizeof text, NULL);
+    return NULL;
+}
+
+/* At whatever moment it must end, and whatever its threads are about. */
+static void writers_are_abandoned(void **state)
+{
+    (void)state;
+    char *folder = new_folder(), *paths[] = {file_in(folder, "a"), file_in(folder, "b")};
+    for (int i = 0; i < 200; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            pthread_t thread;
+            for (int k = 0; k < 2; k++)
+                pthread_create(&thread, NULL, write_on, paths[k]);
+            usleep(500 + 17 * (unsigned)i);
+            sg_file_abandon_all();
+            _exit(0);
+        }
+        assert_int_equal(waitpid(child, NULL, 0), child);
+    }
+    DIR *dir = opendir(folder);
+    assert_non_null(dir);
+    for (const struct dirent *e; (e = readdir(dir));)
+        assert_null(strstr(e->d_name, ".tmp"));
+    closedir(dir);
+    sg_folder_remove(folder, NULL);
+    free(paths[0]);
+    free(paths[1]);
+    free(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_files_are_replaced),
-        cmocka_unit_test(links_stay_links),
-        cmocka_unit_test(pipes_stay_pipes),
-        cmocka_unit_test(begun_files_are_abandoned),
+        cmocka_unit_test(plain_files_are_replaced), cmocka_unit_test(links_stay_links),
+        cmocka_unit_test(pipes_stay_pipes),         cmocka_unit_test(begun_files_are_abandoned),
+        cmocka_unit_test(writers_are_abandoned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
