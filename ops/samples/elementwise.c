@@ -151,13 +151,13 @@ static const sg_sample rows[] = {
     {"exp", "large", "[301, 257]", 1, 1, {REAL(S2(301, 257), -2, 1)}, .build = exp_large, .large = true},
     {"mul", "large", "[301, 257]", 2, 1, {REAL(S2(301, 257), -1, 1), REAL(S1(257), -1, 1)}, .build = mul_large, .large = true},
     {"exp", "odd size", "[4099]", 1, 1, {REAL(S1(4099), -2, 1)}, .build = exp_large, .large = true},
-    {"mul", "odd size, by row", "[515, 7]", 2, 1, {REAL(S2(515, 7), -1, 1), REAL(S2(515, 1), -1, 1)}, .build = mul_large, LONG(515)},
-    {"mul", "odd size, from within", "[3, 515, 5]", 2, 1, {REAL(S3(3, 1, 5), -1, 1), REAL(S2(515, 1), -1, 1)}, .build = mul_large, LONG(2575)},
+    {"mul", "odd size, by row", "[515, 7]", 2, 1, {REAL(S2(515, 7), -1, 1), REAL(S2(515, 1), -1, 1)}, .build = mul_large, .large = true},
+    {"mul", "odd size, from within", "[3, 515, 5]", 2, 1, {REAL(S3(3, 1, 5), -1, 1), REAL(S2(515, 1), -1, 1)}, .build = mul_large, .large = true},
 #define BEHIND_GELU(rows, columns) {REAL(S2(rows, columns), -3, 3), REAL(S2(rows, columns), -1, 1)}
     {"gelu_derivative", "summed over rows", "[3, 1024]", 2, 2, BEHIND_GELU(3, 1024), .build = gelu_sums, .large = true},
     {"gelu_derivative", "summed over rows", "[21, 1280]", 2, 2, BEHIND_GELU(21, 1280), .build = gelu_sums, .large = true},
-    {"gelu_derivative", "summed over rows", "[1027, 5]", 2, 2, BEHIND_GELU(1027, 5), .build = gelu_sums, LONG(1027)},
-    {"gelu_derivative", "summed over rows, also read", "[5, 1024]", 2, 3, BEHIND_GELU(5, 1024), .build = gelu_sums_read, LONG(1024)},
+    {"gelu_derivative", "summed over rows", "[1027, 5]", 2, 2, BEHIND_GELU(1027, 5), .build = gelu_sums, .large = true},
+    {"gelu_derivative", "summed over rows, also read", "[5, 1024]", 2, 3, BEHIND_GELU(5, 1024), .build = gelu_sums_read, .large = true},
     {"gelu_derivative", "its squares summed over rows", "[5, 1024]", 2, 2, BEHIND_GELU(5, 1024), .build = gelu_sums_of_steps, .large = true},
     {"gelu_derivative", "also read", "[5, 1024]", 2, 2, BEHIND_GELU(5, 1024), .build = gelu_read, .large = true},
 };

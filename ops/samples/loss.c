@@ -6,6 +6,14 @@ BUILD(softmax_first, sg_softmax(in[0], 0))
 BUILD(softmax_middle, sg_softmax(in[0], 1))
 BUILD(masked_softmax_last, sg_masked_softmax(in[0], in[1], -1))
 BUILD(masked_softmax_middle, sg_masked_softmax(in[0], in[1], 1))
+/* Probabilities of long rows by the length of the row, so that they are of a size that limits tell something of. */
+static sg_value by_length(sg_value p, int32_t axis) { return sg_mul_scalar(p, (double)sg_dim_of(p, axis)); }
+BUILD(long_last, by_length(sg_softmax(in[0], -1), 1))
+BUILD(long_first, by_length(sg_softmax(in[0], 0), 0))
+BUILD(long_middle, by_length(sg_softmax(in[0], 1), 1))
+BUILD(long_masked_last, by_length(sg_masked_softmax(in[0], in[1], -1), 1))
+BUILD(long_masked_middle, by_length(sg_masked_softmax(in[0], in[1], 1), 1))
+
 BUILD(log_softmax_last, sg_log_softmax(in[0], -1))
 BUILD(log_softmax_middle, sg_log_softmax(in[0], 1))
 BUILD(cross_entropy, sg_softmax_cross_entropy(in[0], in[1]))
@@ -34,19 +42,19 @@ static const sg_sample rows[] = {
      .build = cross_entropy, .large = true},
     {"softmax_cross_entropy", "large, long rows", "[3]", 2, 1, {REAL(S2(3, 9001), -2, 2), INDEX(S1(3), 0, 9001)},
      .build = cross_entropy, .large = true},
-    {"softmax", "long, last", "[2, 33001]", 1, 1, {REAL(S2(2, 33001), -2, 2)}, .build = softmax_last, LONG(33001)},
-    {"softmax", "long, last", "[3, 1025]", 1, 1, {REAL(S2(3, 1025), -2, 2)}, .build = softmax_last, LONG(1025)},
-    {"softmax", "short, last of many", "[2051, 2]", 1, 1, {REAL(S2(2051, 2), -2, 2)}, .build = softmax_last, LONG(2051)},
-    {"softmax", "long, first", "[1030, 3]", 1, 1, {REAL(S2(1030, 3), -2, 2)}, .build = softmax_first, LONG(1030)},
-    {"softmax", "long, middle", "[2, 515, 5]", 1, 1, {REAL(S3(2, 515, 5), -2, 2)}, .build = softmax_middle, LONG(515)},
-    {"masked_softmax", "long", "[3, 5003]", 2, 1, {REAL(S2(3, 5003), -2, 2), FLAG(S2(3, 5003))}, .build = masked_softmax_last, LONG(5003)},
-    {"masked_softmax", "long, by row", "[3, 1025]", 2, 1, {REAL(S2(3, 1025), -2, 2), GIVEN_BOOL(S2(3, 1), 1, 0, 1)}, .build = masked_softmax_last, LONG(1025)},
-    {"masked_softmax", "long, middle, broadcast", "[2, 515, 3]", 2, 1, {REAL(S3(2, 515, 3), -2, 2), FLAG(S3(2, 515, 1))}, .build = masked_softmax_middle, LONG(515)},
-    {"log_softmax", "long, last", "[2, 5003]", 1, 1, {REAL(S2(2, 5003), -2, 2)}, .build = log_softmax_last, LONG(5003)},
-    {"log_softmax", "long, middle", "[2, 515, 3]", 1, 1, {REAL(S3(2, 515, 3), -2, 2)}, .build = log_softmax_middle, LONG(515)},
-    {"softmax_cross_entropy", "long rows", "[1]", 2, 1, {REAL(S2(1, 33001), -2, 2), INDEX(S1(1), 0, 33001)}, .build = cross_entropy, LONG(33001)},
-    {"softmax_cross_entropy", "long rows", "[3]", 2, 1, {REAL(S2(3, 1025), -2, 2), GIVEN_I32(S1(3), 1024, -1, 0)}, .build = cross_entropy, LONG(1025)},
-    {"softmax_cross_entropy", "short rows, many", "[2051]", 2, 1, {REAL(S2(2051, 2), -2, 2), INDEX(S1(2051), -1, 2)}, .build = cross_entropy, LONG(2051)},
+    {"softmax", "long, last", "[2, 33001]", 1, 1, {REAL(S2(2, 33001), -2, 2)}, .build = long_last, .large = true},
+    {"softmax", "long, last", "[3, 1025]", 1, 1, {REAL(S2(3, 1025), -2, 2)}, .build = long_last, .large = true},
+    {"softmax", "short, last of many", "[2051, 2]", 1, 1, {REAL(S2(2051, 2), -2, 2)}, .build = softmax_last, .large = true},
+    {"softmax", "long, first", "[1030, 3]", 1, 1, {REAL(S2(1030, 3), -2, 2)}, .build = long_first, .large = true},
+    {"softmax", "long, middle", "[2, 515, 5]", 1, 1, {REAL(S3(2, 515, 5), -2, 2)}, .build = long_middle, .large = true},
+    {"masked_softmax", "long", "[3, 5003]", 2, 1, {REAL(S2(3, 5003), -2, 2), FLAG(S2(3, 5003))}, .build = long_masked_last, .large = true},
+    {"masked_softmax", "long, by row", "[3, 1025]", 2, 1, {REAL(S2(3, 1025), -2, 2), GIVEN_BOOL(S2(3, 1), 1, 0, 1)}, .build = long_masked_last, .large = true},
+    {"masked_softmax", "long, middle, broadcast", "[2, 515, 3]", 2, 1, {REAL(S3(2, 515, 3), -2, 2), FLAG(S3(2, 515, 1))}, .build = long_masked_middle, .large = true},
+    {"log_softmax", "long, last", "[2, 5003]", 1, 1, {REAL(S2(2, 5003), -2, 2)}, .build = log_softmax_last, .large = true},
+    {"log_softmax", "long, middle", "[2, 515, 3]", 1, 1, {REAL(S3(2, 515, 3), -2, 2)}, .build = log_softmax_middle, .large = true},
+    {"softmax_cross_entropy", "long rows", "[1]", 2, 1, {REAL(S2(1, 33001), -2, 2), INDEX(S1(1), 0, 33001)}, .build = cross_entropy, .large = true},
+    {"softmax_cross_entropy", "long rows", "[3]", 2, 1, {REAL(S2(3, 1025), -2, 2), GIVEN_I32(S1(3), 1024, -1, 0)}, .build = cross_entropy, .large = true},
+    {"softmax_cross_entropy", "short rows, many", "[2051]", 2, 1, {REAL(S2(2051, 2), -2, 2), INDEX(S1(2051), -1, 2)}, .build = cross_entropy, .large = true},
 };
 /* clang-format on */
 

@@ -46,11 +46,6 @@ bool sg_sample_moves(const sg_sample *sample, int32_t k)
     return !sample->flat && sample->in[k].dtype == SG_F32 && !sample->in[k].constant;
 }
 
-double sg_sample_slack(const sg_sample *sample)
-{
-    return sample->terms > SG_SAMPLE_TERMS ? sqrt((double)sample->terms / SG_SAMPLE_TERMS) : 1;
-}
-
 /* Element i of input k is the lattice point p(i) / 4 + k / 16 - 16 with a permutation p of 0..127: elements, also of
  * different inputs, are at least 1/16 apart. */
 static double distinct(int64_t i, int32_t k)

@@ -6,7 +6,7 @@
 
 #include "graph/graph.h"
 
-enum { SG_SAMPLE_INPUTS = 16, SG_SAMPLE_OUTPUTS = 8, SG_SAMPLE_TERMS = 256 };
+enum { SG_SAMPLE_INPUTS = 16, SG_SAMPLE_OUTPUTS = 8 };
 
 typedef enum sg_sample_fill {
     SG_FILL_UNIFORM,  /* reals in [low, high) */
@@ -42,7 +42,7 @@ struct sg_sample {
     bool flat;           /* not differentiated: derivative zero, or none defined */
     bool reference_only; /* uses a dtype that only the reference backend has */
     bool large;          /* enough work for several threads; not checked against differences */
-    int64_t terms;       /* of the longest sum, if more than SG_SAMPLE_TERMS: sg_sample_slack */
+    double slack;        /* by what limits of single precision are loosened, derived beside the row; 0 stands for 1 */
 };
 
 /* All tables one after the other. */
@@ -53,12 +53,6 @@ const char *sg_sample_name(const sg_sample *sample, char *out, size_t size);
 /* The elements of input k, rounded to f32 so that every backend gets the same numbers. They depend on the sample alone, not
  * on its place in the tables. */
 void sg_sample_elements(const sg_sample *sample, int32_t k, double *out);
-/* By what rounding of single precision grows over that of a sum of SG_SAMPLE_TERMS. A sum of n numbers of size t whose signs
- * are random is itself of size t sqrt(n), and so are its partial sums. Added one after the other each is rounded by up to
- * u t sqrt(i); such errors, random too, add up to u t sqrt(1 + 2 + ... + n) = u t n / sqrt(2): sqrt(n / 2) u relative to
- * the sum. Kernels with many partial sums are better than that. One number that is missing or taken twice is 1 / sqrt(n)
- * of the sum, more than any limit here up to tens of thousands of terms. */
-double sg_sample_slack(const sg_sample *sample);
 /* Does input k take part in derivatives? */
 bool sg_sample_moves(const sg_sample *sample, int32_t k);
 /* Declare the inputs (named x0, x1, ...) in the graph of the scope and build the outputs. */

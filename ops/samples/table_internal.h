@@ -20,9 +20,6 @@
 /* Only the shape of a model counts; its elements are nobody's business. */
 #define MODEL(shape_) {.dtype = SG_F32, .shape = shape_, .fill = SG_FILL_UNIFORM, .low = -1, .high = 1, .constant = true}
 
-/* The end of a row: of sizes at which kernels split, wrap or pad, with sums of `terms`. */
-#define LONG(terms_) .large = true, .terms = terms_
-
 /* Shapes as constant expressions, so that the tables are static. */
 #define S0 {.rank = 0}
 #define S1(a) {.rank = 1, .dim = {a}}
