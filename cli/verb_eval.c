@@ -28,10 +28,23 @@ static void release(evaluation *e)
     sg_free(e->known);
 }
 
+/* Relative names in a recipe are told from where training began, which need not be here. */
+static sg_status without_files(const sg_config *config, sg_status status, sg_error *err)
+{
+    char why[SG_ERROR_TEXT], file[SG_ERROR_FILE];
+    bool typed = strncmp(sg_config_origin(config, "data.dir"), "--", 2) == 0;
+    if (status != SG_E_IO || typed || !err->file[0] || err->file[0] == '/')
+        return status;
+    snprintf(why, sizeof why, "%s", err->text);
+    snprintf(file, sizeof file, "%s", err->file);
+    return sg_fail_at(err, SG_E_IO, file, 0, 0,
+                      "%.200s; give --data-dir, the folder of the recipe's files, or files to evaluate on", why);
+}
+
 /* The test rows of the recipe the model was trained with. */
 static sg_status read_recipe_data(evaluation *e, sg_error *err)
 {
-    SG_TRY(sg_config_read_data(e->config, &e->data, &e->split, err));
+    SG_TRY(without_files(e->config, sg_config_read_data(e->config, &e->data, &e->split, err), err));
     e->divided = true;
     e->rows = e->split.rows[SG_TEST];
     e->count = e->split.count[SG_TEST];
@@ -45,6 +58,7 @@ static sg_status read_data(const sg_cli *cli, evaluation *e, sg_error *err)
     if (cli->n_arguments == 1)
         return read_recipe_data(e, err);
     SG_TRY(sg_trained_read(e->trained, cli->arguments + 1, cli->n_arguments - 1, &e->data, err));
+    sg_cli_notes(cli, e->data);
     e->count = e->data->rows;
     if (!e->data->has_labels)
         return sg_fail_at(err, SG_E_DATA, cli->arguments[1], 0, 0, "the file has no labels to compare with");

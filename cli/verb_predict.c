@@ -36,6 +36,7 @@ static sg_status predict(const sg_cli *cli, prediction *s, sg_error *err)
     SG_TRY(sg_cli_config_on(cli, "recipe of the model", s->trained->model->recipe, &s->config, err));
     SG_TRY(sg_cli_int(cli, "top", 1, 1 << 30, s->trained->labels, &s->top, err));
     SG_TRY(sg_trained_read(s->trained, cli->arguments + 1, cli->n_arguments - 1, &s->data, err));
+    sg_cli_notes(cli, s->data);
     if (s->top > s->trained->labels)
         s->top = s->trained->labels;
     if (!sg_mul_ok(s->data->rows, s->trained->labels, &cells))

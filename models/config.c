@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 extern char **environ;
 
@@ -226,11 +225,12 @@ sg_status sg_config_fail(const sg_config *config, const char *key, sg_error *err
 
 char *sg_config_data_path(const sg_config *config, const char *file)
 {
-    char path[4096];
     const char *folder = config->values.data.dir;
     if (file[0] == '/' || !folder || strcmp(file, "-") == 0)
         return sg_strdup(file);
-    int length = snprintf(path, sizeof path, "%s/%s", folder, file);
-    bool here_only = length >= (int)sizeof path || (access(path, F_OK) != 0 && access(file, F_OK) == 0);
-    return sg_strdup(here_only ? file : path);
+    size_t size = strlen(folder) + strlen(file) + 2;
+    char *path = sg_alloc(size);
+    if (path)
+        snprintf(path, size, "%s/%s", folder, file);
+    return path;
 }

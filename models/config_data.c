@@ -1,6 +1,10 @@
 /* config_data.c - the data sets that a configuration names. */
 #include "models/config_internal.h"
 
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
 static sg_read_options read_options(const sg_config *config, const char *labels_xml)
 {
     const sg_train_config *v = sg_config_values(config);
@@ -32,10 +36,22 @@ static sg_status read_paths(const sg_config *config, char **paths, int64_t count
     return status;
 }
 
+static sg_status check_folder(const sg_config *config, sg_error *err)
+{
+    const char *folder = sg_config_values(config)->data.dir;
+    struct stat st;
+    if (folder && stat(folder, &st) != 0)
+        return sg_fail_at(err, SG_E_IO, folder, 0, 0, "cannot open the folder that is data.dir: %s", strerror(errno));
+    if (folder && !S_ISDIR(st.st_mode))
+        return sg_fail_at(err, SG_E_IO, folder, 0, 0, "data.dir is no folder");
+    return SG_OK;
+}
+
 sg_status sg_config_read_files(const sg_config *config, const char *const *files, int64_t count, sg_dataset **data,
                                sg_error *err)
 {
     SG_TRY(sg_config_check_reading(config, err));
+    SG_TRY(check_folder(config, err));
     char **paths = sg_calloc(count, sizeof *paths);
     sg_status status = paths ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
     for (int64_t i = 0; status == SG_OK && i < count; i++) {

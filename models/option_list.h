@@ -51,7 +51,7 @@ typedef enum sg_energy_method { SG_METHOD_NCE } sg_energy_method;
     X(S, precision, WORD, "f32", "f32|tf32|bf16", "precision", "on cuda, tf32 rounds the operands of products and bf16 also activations; weights and losses stay f32")
 
 #define SG_DATA_OPTIONS(X)                                                                                             \
-    X(data, dir, PATH, "", "", "data-dir", "folder under which relative data files are looked up")                     \
+    X(data, dir, PATH, "", "", "data-dir", "folder under which, and nowhere else, relative data files are looked up")  \
     X(data, files, PATHS, "[]", "", "files", "files whose rows are divided by data.split or data.fractions")           \
     X(data, train, PATHS, "[]", "", "train", "training files")                                                         \
     X(data, validation, PATHS, "[]", "", "validation", "validation files")                                             \

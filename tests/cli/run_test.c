@@ -300,7 +300,34 @@ static void files_are_read_as_in_training(void **state)
     assert_string_equal(xc.out, svm.out);
     outcome_release(&xc);
     outcome_release(&svm);
+    write_file("far.svm", "1 1:1 9:4\n");
+    static const char *const far[] = {"eval of-xc far.svm --threads 1", "predict of-xc far.svm --threads 1"};
+    for (int i = 0; i < 2; i++) {
+        outcome told = run(far[i]);
+        assert_int_equal(told.code, 0);
+        assert_non_null(strstr(told.err, "far.svm: 1 values of features that the model does not know were ignored"));
+        outcome_release(&told);
+    }
 #undef AS_ALL
+}
+
+/* Relative files are those under data.dir, once it is given, and no others. */
+static void data_folders(void **state)
+{
+    (void)state;
+    char command[512];
+    write_data("toy.arff");
+    write_data("moved.arff");
+    succeeds("train --train moved.arff --test moved.arff --set model.hidden=[2] --epochs 1 --threads 1 -q -o moved",
+             "test");
+    snprintf(command, sizeof command, "cd %s && mkdir sub && mv moved.arff sub", program_folder);
+    assert_int_equal(system(command), 0);
+    fails("eval moved", 1, "moved.arff: cannot open the file: No such file or directory; give --data-dir");
+    succeeds("eval moved --data-dir sub --threads 1", "example_f1");
+    succeeds("data info moved.arff --data-dir sub", "rows         200");
+    fails("data info toy.arff --data-dir sub", 1, "sub/toy.arff: cannot open");
+    fails("data info toy.arff --data-dir nowhere", 1, "nowhere: cannot open the folder that is data.dir");
+    fails("data info toy.arff --data-dir toy.arff", 1, "toy.arff: data.dir is no folder");
 }
 
 static void broken_models_are_refused(void **state)
@@ -480,6 +507,7 @@ int main(void)
         cmocka_unit_test(train_evaluate_predict),
         cmocka_unit_test(files_are_read_as_in_training),
         cmocka_unit_test(equal_seeds_equal_bytes),
+        cmocka_unit_test(data_folders),
         cmocka_unit_test(broken_models_are_refused),
         cmocka_unit_test(waiting_commands_end),
         cmocka_unit_test(interrupted_runs_go_on),

@@ -89,6 +89,7 @@ static void files_that_are_absent(void **state)
         "score toy.arff absent.jsonl",
         "graph --train absent",
         "graph --files toy.arff --data-dir absent --split absent",
+        "data info toy.arff --data-dir absent",
         "gradcheck -c absent",
         "gradcheck --golden absent",
         "init -o absent/x.yml",
