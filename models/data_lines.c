@@ -71,6 +71,22 @@ static sg_status fill(sg_lines *lines, sg_error *err)
     return SG_OK;
 }
 
+/* The name of a compression, other than gzip, that the bytes begin with; NULL: none. */
+static const char *other_compression(const char *bytes, int64_t n)
+{
+    static const struct {
+        const char *name, *magic;
+        int64_t at, size;
+    } known[] = {{"bzip2", "1AY&SY", 4, 6},
+                 {"xz", "\3757zXZ", 0, 5},
+                 {"zstd", "\x28\xb5\x2f\xfd", 0, 4},
+                 {"zip", "PK\x03\x04", 0, 4}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (n >= known[i].at + known[i].size && memcmp(bytes + known[i].at, known[i].magic, (size_t)known[i].size) == 0)
+            return known[i].name;
+    return NULL;
+}
+
 static sg_status check_start(sg_lines *lines, sg_error *err)
 {
     static const char lfs[] = "version https://git-lfs";
@@ -79,6 +95,10 @@ static sg_status check_start(sg_lines *lines, sg_error *err)
     if (n >= (int64_t)sizeof lfs - 1 && memcmp(at, lfs, sizeof lfs - 1) == 0)
         return sg_fail_at(err, SG_E_DATA, lines->path, 1, 1,
                           "this is a Git LFS pointer, not the data: fetch the file with `git lfs pull`");
+    const char *packed = other_compression(at, n);
+    if (packed)
+        return sg_fail_at(err, SG_E_DATA, lines->path, 0, 0,
+                          "the file is compressed by %s: only gzip is read, so unpack it first", packed);
     if (has_suffix(lines->path, ".gz") && gzdirect(lines->file))
         return sg_fail_at(err, SG_E_DATA, lines->path, 0, 0,
                           "the name ends in .gz, but the file is not compressed by gzip");

@@ -30,6 +30,14 @@ static sg_status no_memory(const svm_reader *r, sg_error *err)
     return sg_fail(err, SG_E_MEMORY, "out of memory reading %s", sg_lines_path(r->lines));
 }
 
+/* To be said behind an error of a file that only by default is taken for LIBSVM and has shown no feature yet: a table with commas? */
+static const char *read_as(const svm_reader *r)
+{
+    return r->options->format == SG_DATA_AUTO && r->header_features < 0 && r->features == 0
+               ? " (the file is neither ARFF nor XC, so it is read as LIBSVM: `l1,l2 index:value ...`)"
+               : "";
+}
+
 /* Without leading zeros, so that equal numbers are equal texts. */
 static bool whole_number(const char *text, int64_t *out)
 {
@@ -54,7 +62,7 @@ static sg_status new_label(svm_reader *r, char *text, int32_t *label, sg_error *
 static sg_status take_label(svm_reader *r, const char *begin, const char *end, sg_error *err)
 {
     if (begin == end)
-        return sg_lines_fail(r->lines, begin, err, "an empty label: is there a comma too many?");
+        return sg_lines_fail(r->lines, begin, err, "an empty label: is there a comma too many?%s", read_as(r));
     char *text = sg_text_copy(begin, end);
     if (!text)
         return no_memory(r, err);
@@ -66,7 +74,7 @@ static sg_status take_label(svm_reader *r, const char *begin, const char *end, s
     int32_t label = sg_names_find(&r->labels, text);
     r->numeric &= whole;
     if (status == SG_OK && label < 0 && r->options->schema)
-        status = sg_lines_fail(r->lines, begin, err, "label '%.60s' is unknown to the model", text);
+        status = sg_lines_fail(r->lines, begin, err, "label '%.60s' is unknown to the model%s", text, read_as(r));
     if (status != SG_OK || label >= 0)
         sg_free(text);
     else
@@ -108,7 +116,7 @@ static sg_status read_labels(svm_reader *r, const char **at, sg_error *err)
             continue;
         p = skip_space(p);
         if (*p == '\0' || has_colon(p, word_end(p)))
-            return sg_lines_fail(r->lines, comma, err, "a comma behind the last label");
+            return sg_lines_fail(r->lines, comma, err, "a comma behind the last label%s", read_as(r));
     }
     *at = p;
     return SG_OK;
@@ -151,8 +159,8 @@ static sg_status read_features(svm_reader *r, const char *at, sg_error *err)
     for (at = skip_space(at); *at; at = skip_space(at)) {
         const char *end = word_end(at), *colon = memchr(at, ':', (size_t)(end - at));
         if (!colon)
-            return sg_lines_fail(r->lines, at, err, "expected index:value, found '%.*s'",
-                                 (int)(end - at < 40 ? end - at : 40), at);
+            return sg_lines_fail(r->lines, at, err, "expected index:value, found '%.*s'%s",
+                                 (int)(end - at < 40 ? end - at : 40), at, read_as(r));
         if (colon - at == 3 && memcmp(at, "qid", 3) == 0) {
             if (!r->warned_qid)
                 sg_note_add(&r->builder.notes, true, "%s:%lld: qid is ignored", sg_lines_path(r->lines),
@@ -349,8 +357,8 @@ static sg_status make_dataset(svm_reader *r, sg_dataset **out, sg_error *err)
     if (!given)
         SG_TRY(number_labels(r, &n_labels, err));
     if (!given && (features < 1 || n_labels < 1))
-        return sg_fail_at(err, SG_E_DATA, path, 0, 0, "the file has no %s at all",
-                          features < 1 ? "features" : "labels");
+        return sg_fail_at(err, SG_E_DATA, path, 0, 0, "the file has no %s at all%s",
+                          features < 1 ? "features" : "labels", read_as(r));
     if (r->dropped)
         sg_note_add(&r->builder.notes, true, "%s: %lld values of features that the model does not know were ignored",
                     path, (long long)r->dropped);

@@ -99,6 +99,26 @@ static void wrong_rows(void **state)
     wrong("1 4:1\n", "t.svm:1:3: feature index 4 is too large: there are 3 features, from 1");
 }
 
+/* What is no LIBSVM is taken for it only where no other format was recognised, and that is said. */
+static void tables_with_commas(void **state)
+{
+    (void)state;
+    static const char *const tables[] = {"f0,f1,y\n0.5,1,1\n", "a b,c\n1,2\n", "1,,2\n3,4,5\n", "1,2,\n",
+                                         "a\tb\n1\t2\n"};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        wrong(tables[i], "(the file is neither ARFF nor XC, so it is read as LIBSVM");
+    wrong("1 1:1\n1,,2 1:1\n", "a comma too many?");
+    assert_null(strstr(data_message, "neither"));
+    options.format = SG_DATA_LIBSVM;
+    wrong(tables[0], "no features at all");
+    assert_null(strstr(data_message, "neither"));
+    options.format = SG_DATA_AUTO;
+    wrong("BZh91AY&SY\x01", "compressed by bzip2: only gzip is read");
+    wrong("\3757zXZ", "compressed by xz: only gzip is read");
+    wrong("\x28\xb5\x2f\xfd$", "compressed by zstd: only gzip is read");
+    wrong("PK\x03\x04", "compressed by zip: only gzip is read");
+}
+
 static void options_count(void **state)
 {
     (void)state;
@@ -224,6 +244,7 @@ int main(void)
         cmocka_unit_test_setup(label_names, setup),
         cmocka_unit_test_setup(sets_and_qid, setup),
         cmocka_unit_test_setup(wrong_rows, setup),
+        cmocka_unit_test_setup(tables_with_commas, setup),
         cmocka_unit_test_setup(options_count, setup),
         cmocka_unit_test_setup(xc_header, setup),
         cmocka_unit_test_setup(trained_schema_of_the_other_form, setup),
