@@ -24,7 +24,10 @@ static bool next_name(const char **list, char *out, size_t size)
 static sg_status list_targets(sg_bench *bench, const char *devices, const char *dtypes, sg_error *err)
 {
     char device[16], dtype[8];
-    while (next_name(&devices, device, sizeof device))
+    while (next_name(&devices, device, sizeof device)) {
+        if (strcmp(device, "reference") == 0)
+            return sg_fail(err, SG_E_CONFIG,
+                           "reference is what others are tested against and is not timed: cpu or cuda");
         for (const char *rest = dtypes; next_name(&rest, dtype, sizeof dtype);) {
             if (bench->n_targets == SG_BENCH_TARGETS)
                 return sg_fail(err, SG_E_CONFIG, "more than %d pairs of a device and a dtype", SG_BENCH_TARGETS);
@@ -32,6 +35,7 @@ static sg_status list_targets(sg_bench *bench, const char *devices, const char *
             snprintf(t->device, sizeof t->device, "%s", device);
             snprintf(t->dtype, sizeof t->dtype, "%s", dtype);
         }
+    }
     return bench->n_targets ? SG_OK : sg_fail(err, SG_E_CONFIG, "a benchmark needs a device and a dtype");
 }
 
@@ -116,7 +120,7 @@ static sg_status measure_limits(const sg_bench *bench, sg_bench_target *t, sg_se
 static sg_status open_target(const sg_bench *bench, sg_bench_target *t, sg_error *err)
 {
     sg_session *session = NULL;
-    sg_store *store = sg_store_new(strcmp(t->device, "reference") == 0 ? SG_F64 : SG_F32);
+    sg_store *store = sg_store_new(SG_F32);
     sg_session_options options = {
         .size = sizeof options, .backend = t->device, .precision = t->dtype, .threads = bench->threads};
     sg_status status =

@@ -198,6 +198,27 @@ bool sg_cli_is_family(const char *name)
     return false;
 }
 
+sg_status sg_cli_unknown_verb(const char *first, const char *second, sg_error *err)
+{
+    size_t length = strlen(first);
+    bool word = second && second[0] != '-';
+    char names[256] = "";
+    for (const sg_verb *const *verb = sg_verbs; *verb; verb++) {
+        if (strcmp((*verb)->name, first) == 0 && word)
+            return sg_fail(err, SG_E_CONFIG, "unknown command '%s %s' (%s is one word)", first, second, first);
+        if (strncmp((*verb)->name, first, length) == 0 && (*verb)->name[length] == ' ')
+            snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", names[0] ? ", " : "",
+                     (*verb)->name + length + 1);
+    }
+    if (names[0])
+        return sg_fail(err, SG_E_CONFIG, "%s needs one of: %s%s%s%s", first, names, word ? "; not '" : "",
+                       word ? second : "", word ? "'" : "");
+    const char *nearest = nearest_verb(first);
+    if (nearest)
+        return sg_fail(err, SG_E_CONFIG, "unknown command '%s' (did you mean '%s'?)", first, nearest);
+    return sg_fail(err, SG_E_CONFIG, "unknown command '%s'", first);
+}
+
 /* The verb at argv[1], or argv[1] and argv[2]; *used tells how many words it took. */
 static sg_status find_verb(int argc, char **argv, const sg_verb **out, int *used, sg_error *err)
 {
@@ -210,19 +231,7 @@ static sg_status find_verb(int argc, char **argv, const sg_verb **out, int *used
             return SG_OK;
     }
     *out = NULL;
-    if (sg_cli_is_family(argv[1])) {
-        char names[256] = "";
-        size_t length = strlen(argv[1]);
-        for (const sg_verb *const *verb = sg_verbs; *verb; verb++)
-            if (strncmp((*verb)->name, argv[1], length) == 0 && (*verb)->name[length] == ' ')
-                snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", names[0] ? ", " : "",
-                         (*verb)->name + length + 1);
-        return sg_fail(err, SG_E_CONFIG, "%s needs one of: %s", argv[1], names);
-    }
-    const char *nearest = nearest_verb(argv[1]);
-    if (nearest)
-        return sg_fail(err, SG_E_CONFIG, "unknown command '%s' (did you mean '%s'?)", argv[1], nearest);
-    return sg_fail(err, SG_E_CONFIG, "unknown command '%s'", argv[1]);
+    return sg_cli_unknown_verb(argv[1], argc > 2 ? argv[2] : NULL, err);
 }
 
 /* ---- storing */
@@ -403,7 +412,7 @@ static sg_status allocate(sg_cli *cli, int argc, sg_error *err)
 
 sg_status sg_cli_parse(sg_cli *cli, int argc, char **argv, sg_error *err)
 {
-    int at;
+    int at = 0;
     bool flags = true;
     cli->argc = argc;
     cli->argv = argv;

@@ -101,6 +101,8 @@ struct sg_cli {
 extern const sg_flag sg_common_flags[];
 unsigned sg_common_flag_group(const sg_flag *flag); /* 0: taken by all verbs */
 bool sg_cli_is_family(const char *name);            /* the first word of verbs of two, like data */
+/* Fail: no verb has this name, of one word or two (`second` may be NULL); the error tells which are near. */
+sg_status sg_cli_unknown_verb(const char *first, const char *second, sg_error *err);
 bool sg_verb_takes(const sg_verb *verb, const sg_flag *common);
 bool sg_verb_reads(const sg_verb *verb, const sg_option *option); /* in any of its uses */
 /* The one use in which it does, "without FILEs"; NULL: in all. */

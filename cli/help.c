@@ -115,18 +115,21 @@ int sg_help_verb(const sg_cli *cli, const sg_verb *verb)
 
 /* ---- the manual page, in mdoc(7) */
 
-/* Text as roff: backslashes doubled, control characters at the start of a line hidden, indented lines kept as they are. */
+/* Text as roff: backslashes doubled, control characters at the start of a line hidden, indented lines kept as they are, a paragraph
+ * for an empty line. */
 static void roff(const char *text)
 {
     bool start = true, literal = false;
     for (; *text; text++) {
         if (start && (*text == ' ') != literal) {
             literal = !literal;
-            fputs(literal ? ".Bd -literal -offset 0\n" : ".Ed\n", stdout);
+            fputs(literal ? ".Bd -literal\n" : ".Ed\n", stdout);
         }
         if (start && (*text == '.' || *text == '\''))
             fputs("\\&", stdout);
-        if (*text == '\\')
+        if (start && *text == '\n')
+            fputs(".Pp\n", stdout);
+        else if (*text == '\\')
             fputs("\\e", stdout);
         else if (*text == '-')
             fputs("\\-", stdout);
@@ -135,6 +138,15 @@ static void roff(const char *text)
         start = *text == '\n';
     }
     fputs(literal ? "\n.Ed\n" : "\n", stdout);
+}
+
+/* Words that are accepted; a long list may be broken behind each. */
+static void man_domain(const char *domain)
+{
+    fputs("Accepts\n.Li \"", stdout);
+    for (; *domain; domain++)
+        printf("%c%s", *domain, *domain == '|' ? "\\:" : "");
+    fputs("\" .\n", stdout);
 }
 
 static void man_flag(char letter, const char *name, const char *meta, const char *help)
@@ -177,7 +189,7 @@ static void man_settings(void)
         printf(".It Cm %s\n", option->key);
         roff(option->help);
         if (option->domain[0])
-            printf("Accepts\n.Li \"%s\" .\n", option->domain);
+            man_domain(option->domain);
         if (option->initial[0])
             printf("Default\n.Li \"%s\" .\n", option->initial);
         if (option->flag[0])
@@ -261,7 +273,7 @@ static int run(sg_cli *cli)
         list_verbs(cli->arguments[0]);
         return SG_EXIT_OK;
     }
-    sg_fail(&err, SG_E_CONFIG, "unknown command '%s'", cli->arguments[0]);
+    sg_cli_unknown_verb(cli->arguments[0], cli->n_arguments > 1 ? cli->arguments[1] : NULL, &err);
     return sg_cli_fail(cli, &err);
 }
 

@@ -167,11 +167,13 @@ const sg_verb sg_verb_bench = {
         "shapes\n"
         "of three data sets, with sparse and with dense input. predict: 4096 rows at once. ops: single operators, the\n"
         "devices side by side. hvp: gradient and exact Hessian product of a transformer encoder and of a task loss.\n"
-        "bert: training step, gradient and Hessian product of a BERT classifier.\n"
-        "Each row tells time (median, least, most), work, and the fraction of the device's measured peak it reaches. "
-        "On a\n"
-        "GPU the run is recorded and repeated without waiting between runs; transfers are timed apart. A device that\n"
-        "is not there is left out and says why; it is an error if none is left. No files are needed.",
+        "bert: training step, gradient and Hessian product of a BERT classifier; `of stated` is the fraction of the\n"
+        "rate of products on the maker's data sheet, for cards that are known.\n"
+        "Each row tells time (median, least, most; the tables of ops have the median alone, those of bert no most,\n"
+        "--csv and --json all), work, and the fraction of the device's measured peak it reaches. On a GPU the run is\n"
+        "recorded and repeated without waiting between runs; transfers are timed apart. A device that is not there\n"
+        "has no rows, with ops an empty column, and a line says why; it is an error if none is left. No files are\n"
+        "needed.",
     .min_arguments = 1,
     .max_arguments = 1,
     .flags = flags,

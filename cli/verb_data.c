@@ -138,7 +138,7 @@ static int print_notes(const sg_cli *cli, const sg_dataset *data)
 {
     if (!cli->json) {
         for (int32_t i = 0; i < data->n_notes; i++)
-            printf("%-8s %s\n", data->notes[i].warning ? "warning" : "notice", data->notes[i].text);
+            printf("%-8s %s\n", data->notes[i].warning ? "warning" : "note", data->notes[i].text);
         printf("%lld row%s, %d note%s\n", (long long)data->rows, data->rows == 1 ? "" : "s", (int)data->n_notes,
                data->n_notes == 1 ? "" : "s");
         return SG_EXIT_OK;

@@ -86,7 +86,7 @@ static sg_status resolve(const sg_cli *cli, sg_config **config, char *folder, si
         default_folder(cli, sg_config_values(*config), folder, size);
     bool unfinished = is_file(folder, "config.yml") && !is_file(folder, "metrics.json");
     if ((cli->n_arguments == 1 || sg_cli_has(cli, "resume")) && !unfinished)
-        return sg_fail(err, SG_E_CONFIG, "%s holds no unfinished run to resume", folder);
+        return sg_fail(err, SG_E_CONFIG, "%s holds no unfinished run to resume; -o FOLDER begins a new one", folder);
     return SG_OK;
 }
 
@@ -347,8 +347,8 @@ const sg_verb sg_verb_train = {
         "With a configuration, or with flags alone:\n"
         "  sealgraph train -c models/recipes/bibtex/cross-entropy.yml --data-dir DIR -o RUN\n"
         "  sealgraph train --task mlc --train a.arff.gz --labels-xml a.xml -o RUN\n"
-        "The run folder defaults to runs/RECIPE-seed-N. The same command on an unfinished run goes on with\n"
-        "it, and so does `sealgraph train --resume RUN`. Ctrl-C stops after the current step.\n"
+        "-o names the folder of a new run, by default runs/RECIPE-seed-N. The same command on an unfinished run\n"
+        "goes on with it, and so does `sealgraph train RUN`, which begins none. Ctrl-C stops after the current step.\n"
         "--seeds 10 (from --seed on) or --seeds 2,123,234 trains several seeds side by side, each in a folder\n"
         "RUN/seed-N, and tells means and deviations; on a GPU they run at the same time.",
     .takes = SG_TAKES_CONFIG | SG_TAKES_OUTPUT | SG_TAKES_RUN | SG_TAKES_REQUIRE,

@@ -23,10 +23,16 @@ static void put(writer *w, const char *text, size_t length)
 
 static void put_text(writer *w, const char *text) { put(w, text, strlen(text)); }
 
+/* 1.0e-05 and not 1e-05, which is a text to readers of YAML 1.1. */
 static void put_real(writer *w, double value)
 {
     char text[32];
-    put_text(w, sg_json_digits(value, text));
+    const char *exponent = strchr(sg_json_digits(value, text), 'e');
+    size_t mantissa = exponent ? (size_t)(exponent - text) : strlen(text);
+    put(w, text, mantissa);
+    if (exponent && !memchr(text, '.', mantissa))
+        put_text(w, ".0");
+    put_text(w, text + mantissa);
 }
 
 static void put_int(writer *w, int64_t value)

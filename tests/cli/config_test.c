@@ -294,6 +294,8 @@ static void written_yaml_reads_back(void **state)
     sg_config *again = parse_ok(first);
     char *second = sg_config_yaml(again);
     assert_string_equal(first, second);
+    assert_non_null(strstr(first, " lr: 4.512859464505083e-05\n"));
+    assert_non_null(strstr(first, " weight_decay: 1.0e-05\n")); /* a number to readers of YAML 1.1 too */
     assert_true(sg_config_values(again)->train.lr == 4.512859464505083e-05);
     assert_string_equal(sg_config_values(again)->data.dir, "a \"b\"\n\\");
     assert_int_equal(sg_config_values(again)->data.test.count, 4);

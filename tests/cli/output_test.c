@@ -20,7 +20,8 @@ static void help_and_tables(void **state)
     succeeds("--help", "commands");
     succeeds("train --help", "--labels-xml FILE");
     succeeds("help data info", "count rows");
-    succeeds("help --man", ".Sh EXIT STATUS");
+    fails("help data foo", 2, "data needs one of: info, check, convert, split; not 'foo'");
+    fails("help train foo", 2, "unknown command 'train foo'");
     succeeds("--version", "sealgraph ");
     succeeds("--version -v", "instructions");
     succeeds("ops", "matmul");
@@ -38,6 +39,18 @@ static void help_and_tables(void **state)
     json_t *ops = document("ops --json", 0);
     assert_true(json_array_size(json_object_get(ops, "ops")) > 50);
     json_decref(ops);
+}
+
+/* mdoc has no empty lines. */
+static void manual_is_valid_mdoc(void **state)
+{
+    (void)state;
+    outcome o = run("help --man");
+    assert_int_equal(o.code, 0);
+    assert_non_null(strstr(o.out, ".Sh EXIT STATUS"));
+    assert_non_null(strstr(o.out, "\n.Pp\nWith \\-\\-golden DIR"));
+    assert_null(strstr(o.out, "\n\n"));
+    outcome_release(&o);
 }
 
 static void completion_is_valid_bash(void **state)
@@ -226,6 +239,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(help_and_tables),
+        cmocka_unit_test(manual_is_valid_mdoc),
         cmocka_unit_test(completion_is_valid_bash),
         cmocka_unit_test(outputs_to_standard_output),
         cmocka_unit_test(standard_output_is_shared),

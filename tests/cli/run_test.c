@@ -230,7 +230,7 @@ static void train_evaluate_predict(void **state)
     assert_int_equal(json_integer_value(json_object_get(dry, "task_parameters")), 16 * 4 + 16 * 3);
     json_decref(dry);
     assert_false(exists("run"));
-    fails("train " TOY "--resume -o run", 2, "no unfinished run");
+    fails("train " TOY "--resume -o run", 2, "no unfinished run to resume; -o FOLDER begins a new one");
     json_t *trained = document("train " TOY "--epochs 15 -o run --json", 0);
     json_t *test = json_object_get(trained, "test");
     assert_string_equal(json_string_value(json_object_get(trained, "run")), "run");

@@ -36,6 +36,7 @@ static void gradcheck_and_bench(void **state)
     assert_null(strstr(placed.err, SG_SOURCE_DIR));
     outcome_is_failure(placed, "bench bert --heads 3", 2, "models/bert.c:");
     fails("bench step --shape moon", 2, "bibtex|delicious|eurlexev");
+    fails("bench step --device reference", 2, "not timed");
     fails("train --set train.lr=nan -o nothing", 2, "train.lr expects a finite number");
     assert_false(exists("nothing"));
     succeeds("bench --help", "--shape");
