@@ -99,12 +99,26 @@ static sg_status same_text(const sgi_run *run, const char *had, const char *now,
                    what, (int)strcspn(shown, "\n"), shown);
 }
 
+/* The settings of a file as this program writes them: an earlier one wrote 1e-05 for 1.0e-05. */
+static sg_status read_settings(const char *path, char **out, sg_error *err)
+{
+    sg_config *config = NULL;
+    char *text = NULL;
+    size_t size;
+    sg_status status = sg_file_read(path, TEXT_LIMIT, &text, &size, err);
+    if (status == SG_OK)
+        status = sg_config_parse(&config, text, size, path, err);
+    if (status == SG_OK && !(*out = sg_config_yaml(config)))
+        status = sg_fail(err, SG_E_MEMORY, "out of memory");
+    sg_config_free(config);
+    sg_free(text);
+    return status;
+}
+
 static sg_status same_settings(const sgi_run *run, sg_error *err)
 {
     char *path = path_in(run, "config.yml"), *had = NULL, *now = sg_config_yaml(run->config);
-    size_t size;
-    sg_status status =
-        path && now ? sg_file_read(path, TEXT_LIMIT, &had, &size, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
+    sg_status status = path && now ? read_settings(path, &had, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
     if (status == SG_OK) {
         without_threads(had);
         without_threads(now);

@@ -426,6 +426,19 @@ static void waiting_commands_end(void **state)
     fclose(input);
 }
 
+/* As a program left it that wrote 1e-05 for 1.0e-05. */
+static void write_older_numbers(const char *run)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s/config.yml", run);
+    char *text = program_file(name), *at = strstr(text, "weight_decay: 1.0e-05");
+    assert_non_null(at);
+    at += strlen("weight_decay: 1");
+    memmove(at, at + 2, strlen(at + 2) + 1);
+    write_file(name, text);
+    free(text);
+}
+
 static void interrupted_runs_go_on(void **state)
 {
     (void)state;
@@ -441,6 +454,7 @@ static void interrupted_runs_go_on(void **state)
     char log[256];
     snprintf(log, sizeof log, "%s/stopped/metrics.jsonl", program_folder);
     assert_int_equal(unlink(log), 0); /* it comes back at the end of an epoch */
+    write_older_numbers("stopped");
     interrupted("train --resume stopped", "stopped/metrics.jsonl");
     err = program_file("err.txt");
     const char *resumed = strstr(err, "resume   from epoch ");
