@@ -98,9 +98,9 @@ typedef enum sg_energy_method { SG_METHOD_NCE } sg_energy_method;
     X(train, epochs, INT, "300", "[1, 1000000]", "epochs", "passes over the training rows, at most")                   \
     X(train, batch, INT, "32", "[1, 1000000]", "batch", "rows of a batch")                                             \
     X(train, lr, REAL, "0.001", "(0, inf)", "lr", "learning rate of the task-net")                                     \
-    X(train, weight_decay, REAL, "1.0e-05", "[0, inf)", "", "decoupled weight decay of the task-net")                    \
+    X(train, weight_decay, REAL, "1.0e-05", "[0, inf)", "", "decoupled weight decay of the task-net")                  \
     X(train, energy_lr, REAL, "0.001", "(0, inf)", "", "learning rate of the loss-net")                                \
-    X(train, energy_weight_decay, REAL, "1.0e-05", "[0, inf)", "", "decoupled weight decay of the loss-net")             \
+    X(train, energy_weight_decay, REAL, "1.0e-05", "[0, inf)", "", "decoupled weight decay of the loss-net")           \
     X(train, clip, REAL, "10", "[0, inf)", "", "largest gradient norm of the task-net; 0 does not clip")               \
     X(train, patience, INT, "20", "[1, 1000000]", "patience", "epochs without a better validation metric that end it") \
     X(train, schedule, ENUM, "plateau", SG_SCHEDULE_NAMES, "schedule", "how train.lr moves; linear and cosine end at 0")   \
