@@ -202,8 +202,8 @@ void sg_watch_free(sg_watch *watch);
 
 /* ---- signals (signals.c): the first SIGINT, SIGTERM or SIGHUP asks a verb with `in_steps` to stop, the second ends it at once, as
  * the first does any other verb */
-void sg_signals_install(
-    const sg_verb *verb);   /* before any other thread exists: those of later inherit what is blocked */
+/* Before any other thread exists: those of later inherit what is blocked. */
+void sg_signals_install(const sg_verb *verb);
 int sg_signal_caught(void); /* its number, or 0 */
 /* The same as a predicate for long library calls. */
 bool sg_stop_requested(void *unused);

@@ -63,9 +63,8 @@ void sg_signals_install(const sg_verb *verb)
     pthread_sigmask(SIG_BLOCK, &taken, NULL);
     if (pthread_create(&thread, NULL, wait_for_signals, (void *)(uintptr_t)verb) == 0)
         pthread_detach(thread);
-    else
-        pthread_sigmask(SIG_UNBLOCK, &taken,
-                        NULL); /* out of threads: the first signal ends the program, as any other */
+    else /* out of threads: the first signal ends the program, as any other */
+        pthread_sigmask(SIG_UNBLOCK, &taken, NULL);
 }
 
 int sg_signal_caught(void) { return atomic_load(&caught); }

@@ -1,7 +1,6 @@
 /* Training on a device whose memory is not the host's: the run is that on the cpu, in memory and in a folder, and an allocation that
  * fails ends it with an error. The device is tests/mirror, loaded as the CUDA module is, once doing its work at once, and once doing
  * nothing before somebody waits for it. */
-#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +13,7 @@
 
 #include "models/models.h"
 #include "serialize/serialize.h"
-#include "tests/mirror/mirror_backend.h"
+#include "tests/support/mirror_device.h"
 #include "tests/support/model_files.h"
 #include "tests/support/store_check.h"
 #include "tests/support/training.h"
@@ -93,19 +92,8 @@ static void folders_are_equal(void **state)
     char *folder = new_folder(), *a = file_in(folder, "a"), *b = file_in(folder, "b");
     train_on("cuda", a);
     train_on("cpu", b);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char *path_a = file_in(a, names[i]), *path_b = file_in(b, names[i]), *text_a, *text_b;
-        size_t size_a, size_b;
-        sg_error err = {0};
-        good(sg_file_read(path_a, 1 << 26, &text_a, &size_a, &err), &err);
-        good(sg_file_read(path_b, 1 << 26, &text_b, &size_b, &err), &err);
-        assert_int_equal(size_a, size_b);
-        assert_memory_equal(text_a, text_b, size_a);
-        sg_free(text_a);
-        sg_free(text_b);
-        free(path_a);
-        free(path_b);
-    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_same_file(a, b, names[i]);
     sg_folder_remove(folder, NULL);
     free(a);
     free(b);
@@ -114,13 +102,8 @@ static void folders_are_equal(void **state)
 
 int main(void)
 {
-    setenv("SEALGRAPH_MODULE_PATH", SG_BINARY_DIR "/tests/mirror", 1);
-    void *module = dlopen(SG_BINARY_DIR "/tests/mirror/sealgraph-cuda.so", RTLD_NOW | RTLD_LOCAL);
-    if (!module) {
-        fprintf(stderr, "%s\n", dlerror());
+    if (!(count = mirror_open()))
         return 1;
-    }
-    count = dlsym(module, "mirror_count");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_are_equal),
         cmocka_unit_test(memory_runs_out),

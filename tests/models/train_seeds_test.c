@@ -104,20 +104,8 @@ static void good(sg_status status, const sg_error *err)
 
 static void same_runs(const char *a, const char *b)
 {
-    static const char *const names[] = {"metrics.json", "checkpoint.safetensors"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char *x = file_in(a, names[i]), *y = file_in(b, names[i]), *text_x, *text_y;
-        size_t size_x, size_y;
-        sg_error err = {0};
-        good(sg_file_read(x, 1 << 26, &text_x, &size_x, &err), &err);
-        good(sg_file_read(y, 1 << 26, &text_y, &size_y, &err), &err);
-        assert_int_equal(size_x, size_y);
-        assert_memory_equal(text_x, text_y, size_x);
-        sg_free(text_x);
-        sg_free(text_y);
-        free(x);
-        free(y);
-    }
+    assert_same_file(a, b, "metrics.json");
+    assert_same_file(a, b, "checkpoint.safetensors");
     char *x = file_in(a, "model"), *y = file_in(b, "model");
     assert_same_files(x, y);
     free(x);

@@ -1,7 +1,6 @@
 /* Sessions on a device whose memory is not the host's: values, what travels and when, store entries between sessions. The device is
  * tests/mirror, loaded as the CUDA module is: the cpu backend behind a wall, so results equal the cpu's bit for bit. Everything is
  * tried twice: with a device that does its work at once, and with one that does nothing before somebody waits for it. */
-#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,8 +12,8 @@
 
 #include "ops/ops.h"
 #include "runtime/plan_internal.h"
-#include "tests/mirror/mirror_backend.h"
 #include "tests/support/graph_run.h"
+#include "tests/support/mirror_device.h"
 #include "tests/support/store_check.h"
 
 enum { ROWS = 4, COLUMNS = 3 };
@@ -519,13 +518,8 @@ static void test_no_such_device(void **state)
 
 int main(void)
 {
-    setenv("SEALGRAPH_MODULE_PATH", SG_BINARY_DIR "/tests/mirror", 1);
-    void *module = dlopen(SG_BINARY_DIR "/tests/mirror/sealgraph-cuda.so", RTLD_NOW | RTLD_LOCAL);
-    if (!module) {
-        fprintf(stderr, "%s\n", dlerror());
+    if (!(count = mirror_open()))
         return 1;
-    }
-    count = dlsym(module, "mirror_count");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_recording),

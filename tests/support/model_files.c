@@ -242,19 +242,22 @@ void assert_same_model(const sg_model *a, const sg_model *b)
     sg_free(y);
 }
 
+void assert_same_file(const char *folder_a, const char *folder_b, const char *name)
+{
+    char *a = file_in(folder_a, name), *b = file_in(folder_b, name), *x, *y;
+    size_t nx, ny;
+    assert_int_equal(sg_file_read(a, SIZE_MAX >> 1, &x, &nx, NULL), SG_OK);
+    assert_int_equal(sg_file_read(b, SIZE_MAX >> 1, &y, &ny, NULL), SG_OK);
+    assert_int_equal(nx, ny);
+    assert_memory_equal(x, y, nx);
+    sg_free(x);
+    sg_free(y);
+    free(a);
+    free(b);
+}
+
 void assert_same_files(const char *folder_a, const char *folder_b)
 {
-    static const char *names[] = {"model.pb", "model.safetensors"};
-    for (int i = 0; i < 2; i++) {
-        char *a = file_in(folder_a, names[i]), *b = file_in(folder_b, names[i]), *x, *y;
-        size_t nx, ny;
-        assert_int_equal(sg_file_read(a, SIZE_MAX >> 1, &x, &nx, NULL), SG_OK);
-        assert_int_equal(sg_file_read(b, SIZE_MAX >> 1, &y, &ny, NULL), SG_OK);
-        assert_int_equal(nx, ny);
-        assert_memory_equal(x, y, nx);
-        sg_free(x);
-        sg_free(y);
-        free(a);
-        free(b);
-    }
+    assert_same_file(folder_a, folder_b, "model.pb");
+    assert_same_file(folder_a, folder_b, "model.safetensors");
 }

@@ -24,6 +24,8 @@ void free_built(built_model *built);
 double *evaluate_model(const sg_model *model, int64_t *n);
 /* Everything a model holds is the same, values included. */
 void assert_same_model(const sg_model *a, const sg_model *b);
+/* The file of this name has the same bytes in both folders; so have the files of a model. */
+void assert_same_file(const char *folder_a, const char *folder_b, const char *name);
 void assert_same_files(const char *folder_a, const char *folder_b);
 
 #endif
