@@ -5,6 +5,7 @@
  * arithmetic, and its distance from the roof is what is left to gain. */
 #include "cli/bench_internal.h"
 
+#include <errno.h>
 #include <math.h>
 #include <string.h>
 
@@ -286,7 +287,7 @@ static void draw(plot *p)
     fputs("</svg>\n", p->out);
 }
 
-static sg_status write_svg(const sg_bench *bench, FILE *out, const char *path, sg_error *err)
+static sg_status write_svg(void *bench, FILE *out, sg_error *err)
 {
     plot *p = sg_calloc(1, sizeof *p);
     if (!p)
@@ -296,7 +297,19 @@ static sg_status write_svg(const sg_bench *bench, FILE *out, const char *path, s
     choose_axes(p);
     draw(p);
     sg_free(p);
-    return fflush(out) == 0 && !ferror(out) ? SG_OK : sg_fail(err, SG_E_IO, "cannot write %s", path);
+    return SG_OK;
+}
+
+static sg_status write_png(const sg_bench *bench, const char *path, sg_error *err)
+{
+    FILE *svg = tmpfile();
+    if (!svg)
+        return sg_fail(err, SG_E_IO, "cannot write a temporary file: %s", strerror(errno));
+    sg_status status = write_svg((void *)(uintptr_t)bench, svg, err);
+    if (status == SG_OK)
+        status = sgi_bench_png(svg, path, err);
+    fclose(svg);
+    return status;
 }
 
 bool sgi_bench_plot_ends_in(const char *path, const char *end)
@@ -307,14 +320,7 @@ bool sgi_bench_plot_ends_in(const char *path, const char *end)
 
 sg_status sgi_bench_plot(const sg_bench *bench, const char *path, sg_error *err)
 {
-    bool png = sgi_bench_plot_ends_in(path, ".png");
-    FILE *out = png ? tmpfile() : fopen(path, "w");
-    if (!out)
-        return sg_fail(err, SG_E_IO, "cannot write %s", path);
-    sg_status status = write_svg(bench, out, path, err);
-    if (status == SG_OK && png)
-        status = sgi_bench_png(out, path, err);
-    if (fclose(out) != 0 && status == SG_OK)
-        status = sg_fail(err, SG_E_IO, "cannot write %s", path);
-    return status;
+    if (sgi_bench_plot_ends_in(path, ".png"))
+        return write_png(bench, path, err);
+    return sg_cli_replace(path, write_svg, (void *)(uintptr_t)bench, err);
 }

@@ -140,6 +140,8 @@ void sg_cli_warn(const sg_cli *cli, const char *fmt, ...) SG_PRINTF(2, 3);
 /* Write what `print` prints: a new file, or one replaced whole if --force is given, or standard output if `path` is NULL. */
 typedef sg_status sg_print_fn(void *user, FILE *out, sg_error *err);
 sg_status sg_cli_write(const sg_cli *cli, const char *path, sg_print_fn *print, void *user, sg_error *err);
+/* The same to a file that may be replaced. */
+sg_status sg_cli_replace(const char *path, sg_print_fn *print, void *user, sg_error *err);
 /* Is the name free, or may it be replaced? */
 sg_status sg_cli_may_write(const sg_cli *cli, const char *path, sg_error *err);
 /* The same of -o, before any work is done; and --force goes with one. */

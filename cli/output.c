@@ -131,13 +131,10 @@ static sg_status print_to_stdout(sg_print_fn *print, void *user, sg_error *err)
                : sg_fail(err, SG_E_IO, "cannot write to standard output: %s", strerror(errno));
 }
 
-sg_status sg_cli_write(const sg_cli *cli, const char *path, sg_print_fn *print, void *user, sg_error *err)
+sg_status sg_cli_replace(const char *path, sg_print_fn *print, void *user, sg_error *err)
 {
     char *text = NULL;
     size_t size = 0;
-    if (!path)
-        return print_to_stdout(print, user, err);
-    SG_TRY(sg_cli_may_write(cli, path, err));
     FILE *stream = open_memstream(&text, &size);
     if (!stream)
         return sg_fail(err, SG_E_MEMORY, "out of memory");
@@ -149,6 +146,14 @@ sg_status sg_cli_write(const sg_cli *cli, const char *path, sg_print_fn *print, 
         status = sg_file_write(path, text, size, err);
     free(text);
     return status;
+}
+
+sg_status sg_cli_write(const sg_cli *cli, const char *path, sg_print_fn *print, void *user, sg_error *err)
+{
+    if (!path)
+        return print_to_stdout(print, user, err);
+    SG_TRY(sg_cli_may_write(cli, path, err));
+    return sg_cli_replace(path, print, user, err);
 }
 
 /* Warnings always, notices with -v. A file with thousands of oddities must not bury the rest. */

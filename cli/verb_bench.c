@@ -1,6 +1,7 @@
 /* verb_bench.c - times of the training step, of prediction, of single operators, of Hessian products and of BERT. */
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/bench_internal.h"
@@ -14,12 +15,16 @@ static sg_status check_plot(const char *plot, sg_error *err)
     bool png = sgi_bench_plot_ends_in(plot, ".png");
     const char *slash = strrchr(plot, '/');
     char folder[4096];
+    struct stat st; /* a plain file is replaced, which its folder must allow; anything else is written to */
+    bool written_to = lstat(plot, &st) == 0 && !S_ISREG(st.st_mode) && access(plot, F_OK) == 0;
     if (!png && !sgi_bench_plot_ends_in(plot, ".svg"))
         return sg_fail(err, SG_E_CONFIG, "--plot %s: give a name that ends in .svg or .png", plot);
     if (png)
         SG_TRY(sgi_bench_png_ready(err));
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - plot) + 1 : 1, slash ? plot : ".");
-    if (access(access(plot, F_OK) == 0 ? plot : folder, W_OK) != 0)
+    if (written_to && S_ISDIR(st.st_mode))
+        return sg_fail(err, SG_E_CONFIG, "%s is a directory, which no file replaces", plot);
+    if (access(written_to ? plot : folder, W_OK) != 0)
         return sg_fail(err, SG_E_IO, "cannot write %s: %s", plot, strerror(errno));
     return SG_OK;
 }

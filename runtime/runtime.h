@@ -120,9 +120,10 @@ sg_plan_info sg_plan_describe(const sg_plan *plan);
 /* One line a scheduled kernel: name, op, shapes, kernel, offset, bytes. */
 void sg_plan_print(const sg_plan *plan, FILE *out);
 
-/* Times of the runs so far (session option `profile`): a table by kernel, and Chrome's trace format. */
+/* Times of the runs so far (session option `profile`): a table by kernel, and Chrome's trace format. Whether all could be written is
+ * for who opened `out` to ask. */
 void sg_plan_profile_print(const sg_plan *plan, FILE *out);
-sg_status sg_plan_profile_trace(const sg_plan *plan, const char *path, sg_error *err);
+sg_status sg_plan_profile_trace(const sg_plan *plan, FILE *out, sg_error *err);
 
 /* Measured limits of this machine for benchmarks: f32 multiply-add rate (flop/s) and memory bandwidth (byte/s) with the
  * given number of threads. Takes about half a second. */

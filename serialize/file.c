@@ -160,6 +160,31 @@ sg_status sg_file_write(const char *path, const void *data, size_t size, sg_erro
     return sg_file_end(path, name, write_to(path, name, data, size, err), err);
 }
 
+/* Of a file that is open at its end. Under the lock, so that an end at once comes before or behind the bytes. */
+static sg_status append_to(int fd, const void *data, size_t size, const char *path, sg_error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return io_error(err, "append to", path);
+    pthread_mutex_lock(&unfinished_lock);
+    sg_status status = write_all(fd, data, size, path, err);
+    if (status != SG_OK && S_ISREG(st.st_mode) && ftruncate(fd, st.st_size) != 0)
+        status = io_error(err, "undo what was added to", path);
+    pthread_mutex_unlock(&unfinished_lock);
+    return status;
+}
+
+sg_status sg_file_append(const char *path, const void *data, size_t size, sg_error *err)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return io_error(err, "append to", path);
+    sg_status status = append_to(fd, data, size, path, err);
+    if (close(fd) != 0 && status == SG_OK)
+        status = io_error(err, "close", path);
+    return status;
+}
+
 sg_status sg_file_rename(const char *from, const char *to, sg_error *err)
 {
     SG_TRY(rename_to(from, to, err));

@@ -23,7 +23,9 @@ sg_status sg_file_write(const char *path, const void *data, size_t size, sg_erro
 sg_status sg_file_begin(const char *path, char **name, sg_error *err);
 int sg_file_open(const char *path, const char *name);
 sg_status sg_file_end(const char *path, char *name, sg_status written, sg_error *err);
-/* Remove all files that were begun by any thread and not ended, and let none begin or end another: for a process about to end. */
+/* Add bytes to the end of a file, made if it is not there, and fsync: all of them, or if that fails none. */
+sg_status sg_file_append(const char *path, const void *data, size_t size, sg_error *err);
+/* Remove all files that were begun by any thread and not ended, and let none begin or end another, nor add to one: for a process about to end. */
 void sg_file_abandon_all(void);
 /* Read a whole file of at most `limit` bytes; a NUL follows the data. Release with sg_free. */
 sg_status sg_file_read(const char *path, size_t limit, char **data, size_t *size, sg_error *err);

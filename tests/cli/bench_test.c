@@ -1,6 +1,7 @@
 /* bench_test.c - `sealgraph bench` as a user runs it, on a machine without a GPU and on one with a stand-in for it. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -176,6 +177,32 @@ static void plot_that_fails(void **state)
     outcome_release(&o);
 }
 
+/* A picture that is not written whole leaves the one that was there, and nothing beside it. */
+static void plot_over_another(void **state)
+{
+    (void)state;
+    static const char *const ends[] = {"svg", "png"};
+    bool png = system("PATH=/usr/bin:/bin rsvg-convert --version >/dev/null 2>&1") == 0;
+    for (int i = 0; i < 1 + png; i++) {
+        char command[512], name[16];
+        snprintf(name, sizeof name, "old.%s", ends[i]);
+        write_file(name, "KEEP\n");
+        snprintf(
+            command, sizeof command,
+            "cd %s && (mkdir -p apart && rm -f apart/* && mv %s apart/ && ulimit -f 1 && exec %s/sealgraph bench "
+            "ops --shape 40x30 --only softmax --time 1 --threads 1 --plot apart/%s) >out.txt 2>err.txt; test $? = 1 "
+            "&& test \"$(ls -A apart)\" = %s && test \"$(cat apart/%s)\" = KEEP",
+            program_folder, name, SG_BINARY_DIR, name, name, name);
+        if (system(command) != 0)
+            fail_msg("%s", command);
+    }
+    bench_fails("ops --shape 40x30 --only softmax --plot apart.svg/", 2, "give a name that ends");
+    char command[256];
+    snprintf(command, sizeof command, "mkdir %s/folder.svg", program_folder);
+    assert_int_equal(system(command), 0);
+    bench_fails("ops --shape 40x30 --only softmax --plot folder.svg", 2, "folder.svg is a directory");
+}
+
 /* A picture, or what is missing to make one before anything is measured. */
 static void plot_as_png(void **state)
 {
@@ -220,8 +247,8 @@ int main(void)
         cmocka_unit_test(mistakes),          cmocka_unit_test(without_a_gpu),
         cmocka_unit_test(json_of_operators), cmocka_unit_test(csv_has_every_field),
         cmocka_unit_test(markdown),          cmocka_unit_test(plot_is_well_formed),
-        cmocka_unit_test(plot_that_fails),   cmocka_unit_test(plot_as_png),
-        cmocka_unit_test(two_devices),
+        cmocka_unit_test(plot_that_fails),   cmocka_unit_test(plot_over_another),
+        cmocka_unit_test(plot_as_png),       cmocka_unit_test(two_devices),
     };
     return cmocka_run_group_tests(tests, program_make_folder, program_remove_folder);
 }

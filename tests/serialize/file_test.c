@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -72,6 +74,30 @@ static void pipes_stay_pipes(void **state)
     assert_int_equal(kind(path), S_IFIFO);
     holds(path, "flows");
     close(reader);
+    sg_folder_remove(folder, NULL);
+    free(path);
+    free(folder);
+}
+
+/* Bytes are added to a file whole: where there is no room for all, none are. */
+static void bytes_are_added(void **state)
+{
+    (void)state;
+    static const char many[3000];
+    struct rlimit old, small = {2048, RLIM_INFINITY};
+    char *folder = new_folder(), *path = file_in(folder, "log");
+    assert_int_equal(sg_file_append(path, "one\n", 4, NULL), SG_OK);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small.rlim_max = old.rlim_max;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    sg_status status = sg_file_append(path, many, sizeof many, NULL);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_int_equal(status, SG_E_IO);
+    holds(path, "one\n");
+    assert_int_equal(sg_file_append(path, "two\n", 4, NULL), SG_OK);
+    holds(path, "one\ntwo\n");
+    assert_int_equal(sg_file_append(folder, "x", 1, NULL), SG_E_IO);
     sg_folder_remove(folder, NULL);
     free(path);
     free(folder);
@@ -152,9 +178,9 @@ static void writers_are_abandoned(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_files_are_replaced), cmocka_unit_test(links_stay_links),
-        cmocka_unit_test(pipes_stay_pipes),         cmocka_unit_test(begun_files_are_abandoned),
-        cmocka_unit_test(writers_are_abandoned),
+        cmocka_unit_test(plain_files_are_replaced),  cmocka_unit_test(links_stay_links),
+        cmocka_unit_test(pipes_stay_pipes),          cmocka_unit_test(bytes_are_added),
+        cmocka_unit_test(begun_files_are_abandoned), cmocka_unit_test(writers_are_abandoned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
