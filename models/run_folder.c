@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -341,17 +342,9 @@ static void log_line(FILE *out, const sgi_run *run, const char *split, const cha
     json_decref(line);
 }
 
-sg_status sgi_folder_log(sgi_run *run, const sg_metrics *validation, double seconds, sg_error *err)
+static void log_epoch(FILE *out, const sgi_run *run, const sg_metrics *validation, double seconds)
 {
     static const char *names[SGI_LOSSES] = {"bce", "energy", "nce"};
-    char *path = path_in(run, "metrics.jsonl");
-    FILE *out = path ? fopen(path, "a") : NULL;
-    if (!out) {
-        sg_status status =
-            sg_fail(err, SG_E_IO, "cannot append to %s: %s", path ? path : "metrics.jsonl", strerror(errno));
-        sg_free(path);
-        return status;
-    }
     int losses = run->c->loss.name == SG_LOSS_SEAL_DYNAMIC ? SGI_LOSSES : 1;
     for (int k = 0; k < losses; k++)
         log_line(out, run, "train", names[k], run->at.sums[k] / (double)run->group->steps, true, seconds);
@@ -359,9 +352,20 @@ sg_status sgi_folder_log(sgi_run *run, const sg_metrics *validation, double seco
     for (int32_t k = 0; k < validation->count; k++)
         log_line(out, run, "validation", validation->metric[k].name, validation->metric[k].value,
                  validation->metric[k].defined, seconds);
-    bool bad = fflush(out) != 0 || fsync(fileno(out)) != 0;
-    bad |= fclose(out) != 0;
-    sg_status status = bad ? sg_fail(err, SG_E_IO, "cannot write %s: %s", path, strerror(errno)) : SG_OK;
+}
+
+sg_status sgi_folder_log(sgi_run *run, const sg_metrics *validation, double seconds, sg_error *err)
+{
+    char *path = path_in(run, "metrics.jsonl"), *text = NULL;
+    size_t size = 0;
+    FILE *out = path ? open_memstream(&text, &size) : NULL;
+    if (out)
+        log_epoch(out, run, validation, seconds);
+    bool whole = out && !ferror(out);
+    if (out)
+        whole &= fclose(out) == 0;
+    sg_status status = whole ? sg_file_append(path, text, size, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
+    free(text);
     sg_free(path);
     return status;
 }
@@ -440,13 +444,24 @@ static json_t *metrics_value(const sg_metrics *metrics)
     return value;
 }
 
+/* metrics.json may have come to its place and only its folder not be synced: a run that failed must not be taken for a finished one. */
+static void fail_to_finish(sgi_run *run)
+{
+    char *path = path_in(run, "metrics.json");
+    if (path)
+        unlink(path);
+    sg_free(path);
+    if (!sgi_folder_finished(run))
+        sgi_folder_status(run, "failed", NULL);
+}
+
 sg_status sgi_folder_finish(sgi_run *run, char *metrics, sg_error *err)
 {
     sg_status status = metrics ? sgi_folder_status(run, "finished", err) : sg_fail(err, SG_E_MEMORY, "out of memory");
     if (status == SG_OK)
         status = sgi_folder_write(run, "metrics.json", metrics, err);
     if (status != SG_OK)
-        sgi_folder_status(run, "failed", NULL);
+        fail_to_finish(run);
     sg_free(metrics);
     return status;
 }

@@ -1,12 +1,16 @@
 /* The run directory: who may have it, what is swept from it, what is refused. */
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -173,6 +177,38 @@ static void locks_of_others(void **state)
     free(inside);
 }
 
+/* In place of the C library's. */
+static bool fails_to_sync;
+int fsync(int fd)
+{
+    struct stat st;
+    if (fails_to_sync && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode) && faccessat(fd, "metrics.json", F_OK, 0) == 0) {
+        fails_to_sync = false;
+        errno = EIO;
+        return -1;
+    }
+    return (int)syscall(SYS_fsync, fd);
+}
+
+/* The last file is in place but its folder not synced: the run has failed, says so, and goes on. */
+static void failure_at_the_end(void **state)
+{
+    (void)state;
+    char *folder = run_folder("unsynced"), *record = file_in(folder, "run.json"), *text;
+    size_t size;
+    fails_to_sync = true;
+    run_outcome o = train_in(folder, NULL, NULL, false, NULL);
+    assert_int_equal(o.status, SG_E_IO);
+    assert_false(fails_to_sync || is_in(folder, "metrics.json"));
+    assert_int_equal(sg_file_read(record, 1 << 20, &text, &size, NULL), SG_OK);
+    assert_non_null(strstr(text, "\"failed\""));
+    sg_free(text);
+    finishes(folder, NULL, NULL, NULL);
+    same_runs(folder, whole);
+    free(record);
+    free(folder);
+}
+
 static void finished_runs_are_kept(void **state)
 {
     (void)state;
@@ -312,6 +348,7 @@ int main(void)
         cmocka_unit_test(busy_by_another_name),
         cmocka_unit_test(busy_inside),
         cmocka_unit_test(locks_of_others),
+        cmocka_unit_test(failure_at_the_end),
         cmocka_unit_test(finished_runs_are_kept),
         cmocka_unit_test(other_settings_are_refused),
         cmocka_unit_test(damaged_checkpoints_are_refused),
