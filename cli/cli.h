@@ -72,8 +72,8 @@ typedef struct sg_verb {
     const sg_reads *reads_when;
     int min_arguments, max_arguments; /* max -1: any number */
     const sg_flag *flags;             /* own flags, ended by a NULL name; NULL for none */
-    bool in_steps;           /* looks at sg_signal_caught between them; any other is ended by a signal at once */
-    int (*run)(sg_cli *cli); /* returns the exit code */
+    bool in_steps;                    /* calls sg_signals_at_steps */
+    int (*run)(sg_cli *cli);          /* returns the exit code */
 } sg_verb;
 
 extern const sg_verb *const sg_verbs[]; /* ended by NULL */
@@ -202,10 +202,12 @@ bool sg_watch_listen(void *user, const sg_train_event *event);
 void sg_watch_end(sg_watch *watch); /* clears the progress bar */
 void sg_watch_free(sg_watch *watch);
 
-/* ---- signals (signals.c): the first SIGINT, SIGTERM or SIGHUP asks a verb with `in_steps` to stop, the second ends it at once, as
- * the first does any other verb */
+/* ---- signals (signals.c): the first SIGINT, SIGTERM or SIGHUP ends a verb at once, but once it is at its steps asks it to stop, and
+ * the second ends it */
 /* Before any other thread exists: those of later inherit what is blocked. */
 void sg_signals_install(const sg_verb *verb);
+/* From now on the verb, which has `in_steps`, looks at sg_signal_caught every moment: what waits for input is over. */
+void sg_signals_at_steps(void);
 int sg_signal_caught(void); /* its number, or 0 */
 /* The same as a predicate for long library calls. */
 bool sg_stop_requested(void *unused);

@@ -114,6 +114,7 @@ static sg_status check_all(const sg_cli *cli, const sg_op *const *ops, int32_t n
     tally t = {.cuda = cuda, .table = sg_table_new(titles), .rows = json_array()};
     sg_op_verdict *verdicts = sg_calloc(n, sizeof *verdicts);
     sg_status status = verdicts && t.table && t.rows ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
+    sg_signals_at_steps();
     for (int32_t i = 0; status == SG_OK && i < n; i++) {
         check_one(cli, ops[i], known(ops, verdicts, i), &verdicts[i], &t);
         if (sg_signal_caught())

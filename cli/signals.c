@@ -1,6 +1,6 @@
 /* signals.c - an orderly end: the first SIGINT, SIGTERM or SIGHUP sets a flag that long work looks at between steps, the second
- * ends the program at once. Verbs that look at no flag end at the first: one that waits for a pipe would not come to look. Files
- * begun by sg_file_begin are not left behind half written.
+ * ends the program at once. Before such steps begin, and in verbs without any, the first one does: who waits for a pipe would not
+ * come to look. Files begun by sg_file_begin are not left behind half written.
  *
  * A thread of its own waits for them and every other one blocks them, so no handler ever runs on the stack of a thread that
  * computes: oneDNN's matrix products up to 3.11.1 keep the stack pointer just above their operands on the heap, and the frame of
@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 static atomic_int caught;
+static atomic_bool in_steps;
 static sigset_t taken;
 
 /* As the signal does by itself: who waits for the program learns which it was. */
@@ -27,11 +28,12 @@ static void die_of(int number)
     _exit(128 + number); /* the first process of a namespace does not die of a signal */
 }
 
-static void *wait_for_signals(void *verb)
+static void *wait_for_signals(void *unused)
 {
+    (void)unused;
     static const char message[] = "\nsealgraph: stopping after this step; once more to stop at once\n";
     for (int number; sigwait(&taken, &number) == 0;) {
-        if (!((const sg_verb *)verb)->in_steps)
+        if (!atomic_load(&in_steps))
             die_of(number);
         if (atomic_exchange(&caught, number)) {
             sg_file_abandon_all();
@@ -61,11 +63,13 @@ void sg_signals_install(const sg_verb *verb)
     take(SIGTERM, verb->in_steps);
     take(SIGHUP, false);
     pthread_sigmask(SIG_BLOCK, &taken, NULL);
-    if (pthread_create(&thread, NULL, wait_for_signals, (void *)(uintptr_t)verb) == 0)
+    if (pthread_create(&thread, NULL, wait_for_signals, NULL) == 0)
         pthread_detach(thread);
     else /* out of threads: the first signal ends the program, as any other */
         pthread_sigmask(SIG_UNBLOCK, &taken, NULL);
 }
+
+void sg_signals_at_steps(void) { atomic_store(&in_steps, true); }
 
 int sg_signal_caught(void) { return atomic_load(&caught); }
 

@@ -81,6 +81,7 @@ static sg_status measure(const sg_cli *cli, sg_bench *b, sg_error *err)
     const char *what = cli->arguments[0], *shape = sg_cli_value(cli, "shape"), *only = sg_cli_value(cli, "only");
     const char *devices = sg_cli_value(cli, "device"), *dtypes = sg_cli_value(cli, "dtype");
     SG_TRY(check(cli, err));
+    sg_signals_at_steps();
     SG_TRY(sg_bench_begin(b, devices ? devices : "cpu", dtypes ? dtypes : "f32", err));
     if (strcmp(what, "step") == 0)
         return sg_bench_step(b, shape, err);

@@ -202,6 +202,7 @@ static sg_status run_both(demo *d, sg_error *err)
     sg_cli_log(d->cli, "data", "generated: %lld rows, %lld features, %lld groups of %lld labels, one on in each",
                (long long)d->generator.rows, (long long)d->generator.features, (long long)d->generator.groups,
                (long long)d->generator.size);
+    sg_signals_at_steps();
     for (int i = 0; i < 2; i++) {
         d->title = titles[i];
         SG_TRY(train_one(d, i, err));

@@ -311,6 +311,7 @@ static int train(sg_cli *cli, const sg_config *config, sg_training_data *data, c
                                 .user = watch,
                                 .argv = (const char *const *)cli->argv,
                                 .argc = cli->argc};
+    sg_signals_at_steps();
     sg_cli_notes(cli, data->data);
     tell_left_out(cli, &data->split);
     int code = v->seeds.count ? train_seeds(cli, config, data, &options) : train_one(cli, config, data, &options);

@@ -380,6 +380,8 @@ static pid_t start(const char *arguments, int input)
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
         signal(SIGINT, SIG_DFL);
+        signal(SIGTERM, SIG_DFL);
+        signal(SIGHUP, SIG_DFL);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (input < 0 || dup2(input, STDIN_FILENO) == STDIN_FILENO)
             execl("/bin/sh", "sh", "-c", command, (char *)NULL);
@@ -404,26 +406,36 @@ static void interrupted(const char *arguments, const char *sign)
     assert_int_equal(WEXITSTATUS(status), 130);
 }
 
-/* A command without steps ends at the first signal, though it waits for more input: when all but a pipe's room has been taken from
- * here, it does. */
+/* `sealgraph ARGUMENTS` waits for more of its input when all but a pipe's room has been taken from here: a signal ends it. */
+static void ends_while_it_waits(const char *arguments, int number)
+{
+    enum { LINES = 1 << 15, MOST = 1 << 20 };
+    int ends[2], status = -1;
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    pid_t child = start(arguments, ends[0]);
+    close(ends[0]);
+    signal(SIGPIPE, SIG_IGN);
+    int room = fcntl(ends[1], F_GETPIPE_SZ);
+    FILE *input = fdopen(ends[1], "w");
+    assert_non_null(input);
+    assert_true(room > 0 && room < 9 * LINES && 9 * LINES < MOST);
+    for (int i = 0; i < LINES; i++)
+        assert_true(fputs(strstr(arguments, "-c ") ? "# remark\n" : "% remark\n", input) >= 0);
+    kill(child, number);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), number);
+    fclose(input);
+}
+
+/* The first signal is enough, whether or not there are steps to come. */
 static void waiting_commands_end(void **state)
 {
     (void)state;
-    enum { LINES = 1 << 17 };
-    int ends[2], status = -1;
-    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-    pid_t child = start("data info -", ends[0]);
-    close(ends[0]);
-    signal(SIGPIPE, SIG_IGN);
-    FILE *input = fdopen(ends[1], "w");
-    assert_non_null(input);
-    for (int i = 0; i < LINES; i++)
-        assert_true(fputs("% remark\n", input) >= 0);
-    kill(child, SIGINT);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status));
-    assert_int_equal(WTERMSIG(status), SIGINT);
-    fclose(input);
+    ends_while_it_waits("data info -", SIGINT);
+    ends_while_it_waits("train -c -", SIGINT);
+    ends_while_it_waits("train -c - --dry-run", SIGTERM);
+    ends_while_it_waits("config show -c /dev/stdin", SIGHUP);
 }
 
 /* As a program left it that wrote 1e-05 for 1.0e-05. */
