@@ -60,9 +60,13 @@ typedef struct sg_reads {
 bool sg_cli_has_files(const sg_cli *cli); /* the command line has arguments */
 bool sg_cli_has_none(const sg_cli *cli);
 
+/* What the arguments of a verb are, for completion. */
+typedef enum sg_offer { SG_OFFER_FILES, SG_OFFER_COMMANDS, SG_OFFER_OPS } sg_offer;
+
 typedef struct sg_verb {
     const char *name;        /* "train", "data info" */
-    const char *arguments;   /* "[FILE...]", "" */
+    const char *arguments;   /* "[FILE...]", "", or all words that it may be, "bash|zsh|fish" */
+    sg_offer offer;          /* unless `arguments` says it */
     const char *summary;     /* one line */
     const char *description; /* paragraphs for --help and the manual */
     unsigned takes;

@@ -285,6 +285,7 @@ static const sg_flag flags[] = {
 const sg_verb sg_verb_help = {
     .name = "help",
     .arguments = "[COMMAND]",
+    .offer = SG_OFFER_COMMANDS,
     .summary = "list the commands or explain one",
     .description = "",
     .max_arguments = 2,

@@ -1,6 +1,8 @@
 /* verb_completion.c - completion for bash, zsh and fish, written from the same tables as everything else. */
 #include "cli/cli.h"
 
+#include "ops/ops.h"
+
 #include <string.h>
 
 typedef void flag_fn(const char *name, char letter, const char *meta, const char *words, const char *help);
@@ -65,6 +67,38 @@ static void each_family(void (*visit)(const char *family))
     }
 }
 
+static void print_ops(void)
+{
+    for (int32_t i = 0; i < sg_op_count(); i++)
+        printf("%s ", sg_op_at(i)->name);
+}
+
+static void print_family(const char *family) { print_verbs(family); }
+
+static bool takes_files(const sg_verb *verb)
+{
+    return verb->offer == SG_OFFER_FILES && verb->arguments[0] && !strchr(verb->arguments, '|');
+}
+
+/* The words that the arguments of a verb may be. */
+static void print_arguments(const sg_verb *verb)
+{
+    if (verb->offer == SG_OFFER_OPS)
+        print_ops();
+    else if (verb->offer == SG_OFFER_FILES)
+        print_words(verb->arguments);
+    else {
+        print_verbs(NULL);
+        each_family(print_family);
+    }
+}
+
+/* Is the value of a flag the name of a file? */
+static bool is_path(const char *meta)
+{
+    return strcmp(meta, "FILE") == 0 || strcmp(meta, "PATH") == 0 || strcmp(meta, "DIR") == 0;
+}
+
 /* ---- bash */
 
 static void bash_name(const char *name, char letter, const char *meta, const char *words, const char *help)
@@ -73,14 +107,24 @@ static void bash_name(const char *name, char letter, const char *meta, const cha
     printf("--%s ", name);
 }
 
-static void bash_words(const char *name, char letter, const char *meta, const char *words, const char *help)
+/* The value of a flag: words, a file, or nothing to complete. */
+static void bash_value(const char *name, char letter, const char *meta, const char *words, const char *help)
 {
-    (void)letter, (void)meta, (void)help;
-    if (!words)
+    (void)help;
+    if (!meta)
         return;
-    printf("            --%s) COMPREPLY=($(compgen -W \"", name);
-    print_words(words);
-    printf("\" -- \"$word\")); return ;;\n");
+    printf("            --%s", name);
+    if (letter)
+        printf("|-%c", letter);
+    printf(") ");
+    if (words) {
+        printf("COMPREPLY=($(compgen -W \"");
+        print_words(words);
+        printf("\" -- \"$word\")); ");
+    } else if (is_path(meta)) {
+        printf("_sealgraph_files; ");
+    }
+    printf("return ;;\n");
 }
 
 static void bash_family(const char *family)
@@ -90,9 +134,47 @@ static void bash_family(const char *family)
     printf("\" -- \"$word\")); return; fi; verb=\"$verb ${COMP_WORDS[2]}\" ;;\n");
 }
 
+static void bash_explained(const char *family)
+{
+    printf("%s) COMPREPLY=($(compgen -W \"", family);
+    print_verbs(family);
+    printf("\" -- \"$word\")) ;; ");
+}
+
+/* A command to explain has one word or two. */
+static void bash_commands(void)
+{
+    printf("            if [ \"$COMP_CWORD\" -eq 2 ]; then COMPREPLY=($(compgen -W \"");
+    print_verbs(NULL);
+    printf("\" -- \"$word\")); else case \"$before\" in ");
+    each_family(bash_explained);
+    printf("esac; fi ;;\n");
+}
+
+static void bash_verb(const sg_verb *verb)
+{
+    printf("        \"%s\")\n            case \"$before\" in\n", verb->name);
+    each_flag(verb, bash_value);
+    printf("            esac\n            if [[ $word == -* ]]; then COMPREPLY=($(compgen -W \"");
+    each_flag(verb, bash_name);
+    printf("\" -- \"$word\")); return; fi\n");
+    if (takes_files(verb)) {
+        printf("            _sealgraph_files ;;\n");
+    } else if (verb->offer == SG_OFFER_COMMANDS) {
+        bash_commands();
+    } else {
+        printf("            COMPREPLY=($(compgen -W \"");
+        print_arguments(verb);
+        printf("\" -- \"$word\")) ;;\n");
+    }
+}
+
+/* Names of folders end in a slash, which words of the same name must not. */
 static void bash(void)
 {
     printf("# bash completion of sealgraph: source this file or put it under bash-completion/completions.\n"
+           "_sealgraph_files() {\n    compopt -o filenames 2>/dev/null\n"
+           "    COMPREPLY=($(compgen -f -- \"${COMP_WORDS[COMP_CWORD]}\"))\n}\n"
            "_sealgraph() {\n    local word=\"${COMP_WORDS[COMP_CWORD]}\" before=\"${COMP_WORDS[COMP_CWORD-1]}\" "
            "verb=\"${COMP_WORDS[1]}\"\n    COMPREPLY=()\n    if [ \"$COMP_CWORD\" -eq 1 ]; then COMPREPLY=($(compgen "
            "-W \"");
@@ -100,14 +182,9 @@ static void bash(void)
     printf("\" -- \"$word\")); return; fi\n    case \"$verb\" in\n");
     each_family(bash_family);
     printf("    esac\n    case \"$verb\" in\n");
-    for (const sg_verb *const *verb = sg_verbs; *verb; verb++) {
-        printf("        \"%s\")\n            case \"$before\" in\n", (*verb)->name);
-        each_flag(*verb, bash_words);
-        printf("            esac\n            if [[ $word == -* ]]; then COMPREPLY=($(compgen -W \"");
-        each_flag(*verb, bash_name);
-        printf("\" -- \"$word\")); return; fi ;;\n");
-    }
-    printf("    esac\n    COMPREPLY=($(compgen -f -- \"$word\"))\n}\ncomplete -o filenames -F _sealgraph sealgraph\n");
+    for (const sg_verb *const *verb = sg_verbs; *verb; verb++)
+        bash_verb(*verb);
+    printf("    esac\n}\ncomplete -F _sealgraph sealgraph\n");
 }
 
 /* ---- zsh */
@@ -133,7 +210,7 @@ static void zsh_flag(const char *name, char letter, const char *meta, const char
         print_words(words);
         printf(")");
     } else if (meta) {
-        printf(":%s:%s", meta, strcmp(meta, "FILE") == 0 || strcmp(meta, "PATH") == 0 ? "_files" : "");
+        printf(":%s:%s", meta, is_path(meta) ? "_files" : " ");
     }
     printf("' \\\n");
 }
@@ -156,7 +233,17 @@ static void zsh(void)
     for (const sg_verb *const *verb = sg_verbs; *verb; verb++) {
         printf("        '%s') _arguments -S \\\n", (*verb)->name);
         each_flag(*verb, zsh_flag);
-        printf("            '*:file:_files' ;;\n");
+        printf("            '*:");
+        if (takes_files(*verb)) {
+            printf("file:_files");
+        } else if (!(*verb)->arguments[0]) {
+            printf(" : ");
+        } else {
+            printf("word:(");
+            print_arguments(*verb);
+            printf(")");
+        }
+        printf("' ;;\n");
     }
     printf("    esac\n}\n_sealgraph \"$@\"\n");
 }
@@ -180,9 +267,9 @@ static void fish_flag(const char *name, char letter, const char *meta, const cha
     if (letter)
         printf(" -s %c", letter);
     if (meta)
-        printf(" -r");
+        printf(is_path(meta) ? " -r -F" : " -x");
     if (words) {
-        printf(" -f -a '");
+        printf(" -a '");
         print_words(words);
         printf("'");
     }
@@ -211,6 +298,11 @@ static void fish(void)
     for (const sg_verb *const *verb = sg_verbs; *verb; verb++) {
         fish_verb = (*verb)->name;
         each_flag(*verb, fish_flag);
+        if (takes_files(*verb))
+            continue;
+        printf("complete -c sealgraph -f -n '__sealgraph_verb \"%s\"' -a '", fish_verb);
+        print_arguments(*verb);
+        printf("'\n");
     }
 }
 

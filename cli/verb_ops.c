@@ -121,6 +121,7 @@ static const sg_flag flags[] = {
 const sg_verb sg_verb_ops = {
     .name = "ops",
     .arguments = "[NAME]",
+    .offer = SG_OFFER_OPS,
     .summary = "list the operators, explain one, or check them",
     .description =
         "--check holds every operator to what its samples show: values, gradients, Hessian products and third "

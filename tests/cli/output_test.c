@@ -26,7 +26,7 @@ static void help_and_tables(void **state)
     succeeds("--version -v", "instructions");
     succeeds("ops", "matmul");
     succeeds("ops softplus", "elementwise");
-    succeeds("completion bash", "complete -o filenames -F _sealgraph sealgraph");
+    succeeds("completion bash", "complete -F _sealgraph sealgraph");
     succeeds("completion zsh", "#compdef sealgraph");
     succeeds("completion fish", "complete -c sealgraph");
     succeeds("config show --origin --lr 0.5", "# --lr");
@@ -53,22 +53,56 @@ static void manual_is_valid_mdoc(void **state)
     outcome_release(&o);
 }
 
-static void completion_is_valid_bash(void **state)
+/* What bash offers for the last of these words, in a folder that holds `step.txt` and a folder `data`. */
+static void offers(const char *words, const char *expected)
+{
+    char command[512];
+    snprintf(command, sizeof command,
+             "cd %s && mkdir -p shell/data && touch shell/step.txt && cd shell && bash -c 'source ../completion.sh; "
+             "COMP_WORDS=(sealgraph %s); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _sealgraph; echo ${COMPREPLY[*]}' "
+             ">../words.txt",
+             program_folder, words);
+    assert_int_equal(system(command), 0);
+    char *offered = program_file("words.txt");
+    offered[strcspn(offered, "\n")] = 0;
+    if (strcmp(offered, expected) != 0)
+        fail_msg("%s: %s", words, offered);
+    free(offered);
+}
+
+static void completion_of_bash(void **state)
 {
     (void)state;
     outcome o = run("completion bash");
     write_file("completion.sh", o.out);
-    char command[512];
-    snprintf(command, sizeof command,
-             "cd %s && bash -c 'source completion.sh; COMP_WORDS=(sealgraph train --dev); COMP_CWORD=2; _sealgraph; "
-             "echo ${COMPREPLY[*]}' >words.txt",
-             program_folder);
-    assert_int_equal(system(command), 0);
-    char *words = program_file("words.txt");
-    assert_int_equal(strlen(words), strlen("--dev-fraction --device\n"));
-    assert_true(strstr(words, "--dev-fraction") && strstr(words, "--device"));
-    free(words);
     outcome_release(&o);
+    offers("train --dev", "--device --dev-fraction");
+    offers("train --device c", "cpu cuda");
+    offers("train -c st", "step.txt");
+    offers("train --seed s", "");
+    offers("bench s", "step");
+    offers("bench --plot s", "step.txt");
+    offers("bench --preset s", "");
+    offers("bench --time 5 \"\"", "step predict ops hvp bert");
+    offers("completion \"\"", "bash zsh fish");
+    offers("ops xlog", "xlogy");
+    offers("help da", "data");
+    offers("help data s", "split");
+    offers("help train s", "");
+    offers("help config \"\"", "show schema");
+    offers("version s", "");
+    offers("data info s", "step.txt");
+    offers("data s", "split");
+}
+
+/* What no name of a file can be is offered none, in the other shells too. */
+static void completion_of_words(void **state)
+{
+    (void)state;
+    succeeds("completion zsh", "'*:word:(step predict ops hvp bert )'");
+    succeeds("completion zsh", "'*--golden=[run the golden");
+    succeeds("completion fish", "-f -n '__sealgraph_verb \"bench\"' -a 'step predict ops hvp bert '");
+    succeeds("completion fish", "-f -n '__sealgraph_verb \"version\"' -a ''");
 }
 
 /* -o - is standard output for all that write one text. */
@@ -240,7 +274,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(help_and_tables),
         cmocka_unit_test(manual_is_valid_mdoc),
-        cmocka_unit_test(completion_is_valid_bash),
+        cmocka_unit_test(completion_of_bash),
+        cmocka_unit_test(completion_of_words),
         cmocka_unit_test(outputs_to_standard_output),
         cmocka_unit_test(standard_output_is_shared),
         cmocka_unit_test(disks_may_be_full),
