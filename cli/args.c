@@ -29,9 +29,10 @@ unsigned sg_common_flag_group(const sg_flag *flag)
         const char *name;
         unsigned group;
     } groups[] = {
-        {"config", SG_TAKES_FILE},  {"set", SG_TAKES_SETTINGS},    {"output", SG_TAKES_OUTPUT},
-        {"force", SG_TAKES_OUTPUT}, {"resume", SG_TAKES_RUN},      {"progress", SG_TAKES_RUN},
-        {"dry-run", SG_TAKES_RUN},  {"require", SG_TAKES_REQUIRE},
+        {"config", SG_TAKES_FILE},     {"set", SG_TAKES_SETTINGS},    {"output", SG_TAKES_OUTPUT},
+        {"force", SG_TAKES_OUTPUT},    {"resume", SG_TAKES_RUN},      {"progress", SG_TAKES_RUN},
+        {"dry-run", SG_TAKES_RUN},     {"require", SG_TAKES_REQUIRE}, {"json", SG_TAKES_JSON},
+        {"verbose", SG_TAKES_VERBOSE},
     };
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
         if (strcmp(groups[i].name, flag->name) == 0)

@@ -33,14 +33,16 @@ typedef struct sg_flag {
     const char *help;
 } sg_flag;
 
-/* Groups of common flags that a verb takes. --json, -q, -v, --color and --help are taken by all. */
+/* Groups of common flags that a verb takes. -q, --color and --help are taken by all. */
 enum {
     SG_TAKES_SETTINGS = 1 << 0, /* --set and the flags of the options that `reads` names */
     SG_TAKES_FILE = 1 << 1,     /* -c */
     SG_TAKES_CONFIG = SG_TAKES_SETTINGS | SG_TAKES_FILE,
-    SG_TAKES_OUTPUT = 1 << 2, /* -o, --force */
-    SG_TAKES_RUN = 1 << 3,    /* --resume, --progress, --dry-run */
-    SG_TAKES_REQUIRE = 1 << 4 /* --require */
+    SG_TAKES_OUTPUT = 1 << 2,  /* -o, --force */
+    SG_TAKES_RUN = 1 << 3,     /* --resume, --progress, --dry-run */
+    SG_TAKES_REQUIRE = 1 << 4, /* --require */
+    SG_TAKES_JSON = 1 << 5,    /* --json: its result is one document then */
+    SG_TAKES_VERBOSE = 1 << 6  /* -v: it has more to tell */
 };
 
 /* Keys that commands read, for `reads`: how files are read, which ones, how rows are divided, where to compute. */
@@ -150,6 +152,8 @@ sg_status sg_cli_replace(const char *path, sg_print_fn *print, void *user, sg_er
 sg_status sg_cli_may_write(const sg_cli *cli, const char *path, sg_error *err);
 /* The same of -o, before any work is done; and --force goes with one. */
 sg_status sg_cli_check_output(const sg_cli *cli, sg_error *err);
+/* What is written goes to standard output without -o, where --json wants to be alone. */
+sg_status sg_cli_one_result(const sg_cli *cli, sg_error *err);
 /* Print a JSON document on standard output and release it. Returns `code`, or SG_EXIT_RUNTIME if it cannot be written. */
 int sg_cli_json(json_t *document, int code);
 typedef enum sg_style { SG_STYLE_BOLD, SG_STYLE_DIM, SG_STYLE_GREEN, SG_STYLE_RED, SG_STYLE_RESET } sg_style;

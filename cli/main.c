@@ -97,6 +97,8 @@ static int run(sg_cli *cli, int argc, char **argv)
         return sg_cli_usage_error(cli, &err);
     cli->color_out = wants_color(cli, STDOUT_FILENO);
     cli->color_err = wants_color(cli, STDERR_FILENO);
+    if (sg_cli_not_with(cli, "json", "help", &err) != SG_OK)
+        return sg_cli_usage_error(cli, &err);
     sg_signals_install(cli->verb);
     int code = sg_cli_has(cli, "help") ? sg_help_verb(cli, cli->verb) : cli->verb->run(cli);
     bool failed = ferror(stdout) != 0; /* a flush that has nothing left to write does not tell of those before */

@@ -123,6 +123,14 @@ sg_status sg_cli_check_output(const sg_cli *cli, sg_error *err)
     return path ? sg_cli_may_write(cli, path, err) : SG_OK;
 }
 
+sg_status sg_cli_one_result(const sg_cli *cli, sg_error *err)
+{
+    if (!cli->json || sg_cli_output(cli))
+        return SG_OK;
+    return sg_fail(err, SG_E_CONFIG, "%s --json needs -o FILE: both results would go to standard output",
+                   cli->verb->name);
+}
+
 static sg_status print_to_stdout(sg_print_fn *print, void *user, sg_error *err)
 {
     SG_TRY(print(user, stdout, err));

@@ -180,6 +180,7 @@ const sg_verb sg_verb_bench = {
         "recorded and repeated without waiting between runs; transfers are timed apart. A device that is not there\n"
         "has no rows, with ops an empty column, and a line says why; it is an error if none is left. No files are\n"
         "needed.",
+    .takes = SG_TAKES_JSON,
     .min_arguments = 1,
     .max_arguments = 1,
     .flags = flags,

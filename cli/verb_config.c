@@ -66,7 +66,7 @@ const sg_verb sg_verb_config_show = {
     .description =
         "Every key, as YAML that can be used as a configuration. Order of sources: defaults, extends, file,\n"
         "SEALGRAPH_* variables, --set, named flags; later ones win.",
-    .takes = SG_TAKES_CONFIG,
+    .takes = SG_TAKES_CONFIG | SG_TAKES_JSON,
     .flags = show_flags,
     .run = show,
 };
@@ -76,5 +76,6 @@ const sg_verb sg_verb_config_schema = {
     .arguments = "",
     .summary = "print a JSON Schema of configuration files",
     .description = "",
+    .takes = SG_TAKES_JSON, /* which it is */
     .run = schema,
 };

@@ -21,7 +21,7 @@ static void release(source *s)
     sg_config_free(s->config);
 }
 
-static sg_status open_source(const sg_cli *cli, source *s, bool divide, sg_error *err)
+static sg_status read_source(const sg_cli *cli, source *s, bool divide, sg_error *err)
 {
     memset(s, 0, sizeof *s);
     SG_TRY(sg_cli_config(cli, &s->config, err));
@@ -31,6 +31,13 @@ static sg_status open_source(const sg_cli *cli, source *s, bool divide, sg_error
     }
     SG_TRY(sg_config_read_data(s->config, &s->data, divide ? &s->split : NULL, err));
     s->divided = divide;
+    return SG_OK;
+}
+
+static sg_status open_source(const sg_cli *cli, source *s, bool divide, sg_error *err)
+{
+    SG_TRY(read_source(cli, s, divide, err));
+    sg_cli_notes(cli, s->data);
     return SG_OK;
 }
 
@@ -122,7 +129,6 @@ static int info(sg_cli *cli)
     if (status != SG_OK) {
         code = sg_cli_fail(cli, &err);
     } else {
-        sg_cli_notes(cli, s.data);
         if (cli->json)
             code = info_json(&s);
         else
@@ -154,7 +160,7 @@ static int check(sg_cli *cli)
 {
     source s;
     sg_error err;
-    sg_status status = open_source(cli, &s, false, &err);
+    sg_status status = read_source(cli, &s, false, &err);
     if (status == SG_OK && sg_dataset_check(s.data) < 0)
         status = sg_fail(&err, SG_E_MEMORY, "out of memory");
     int code = status == SG_OK ? print_notes(cli, s.data) : sg_cli_fail(cli, &err);
@@ -198,8 +204,7 @@ static sg_status convert_to(const sg_cli *cli, source *s, sg_error *err)
         return sg_fail(err, SG_E_CONFIG, "data convert needs -o FILE");
     SG_TRY(output_format(cli, path, &format, err));
     SG_TRY(sg_cli_check_output(cli, err));
-    if (!sg_cli_output(cli) && cli->json)
-        return sg_fail(err, SG_E_CONFIG, "-o - and --json both want standard output");
+    SG_TRY(sg_cli_one_result(cli, err));
     SG_TRY(open_source(cli, s, false, err));
     return sg_dataset_write(s->data, sg_cli_output(cli), format, err);
 }
@@ -230,18 +235,16 @@ static int convert(sg_cli *cli)
 
 static sg_status split_to(const sg_cli *cli, source *s, sg_error *err)
 {
-    const char *path = sg_cli_output(cli);
     memset(s, 0, sizeof *s);
     SG_TRY(sg_cli_check_output(cli, err));
+    SG_TRY(sg_cli_one_result(cli, err));
     SG_TRY(open_source(cli, s, true, err));
     if (!s->divided) {
         const sg_train_config *v = sg_config_values(s->config);
         SG_TRY(sg_split_stratified(&s->split, s->data, v->data.fractions.at, (uint64_t)v->data.split_seed, err));
         s->divided = true;
     }
-    if (!path && cli->json)
-        return SG_OK;
-    return sg_split_write(&s->split, s->data, path, err);
+    return sg_split_write(&s->split, s->data, sg_cli_output(cli), err);
 }
 
 static int split(sg_cli *cli)
@@ -275,7 +278,7 @@ const sg_verb sg_verb_data_info = {
     .description =
         "FILEs are read as one data set; without them the files of the configuration are, and its parts are\n"
         "counted too:  sealgraph data info --train a.arff.gz --labels-xml a.xml",
-    .takes = SG_TAKES_CONFIG,
+    .takes = SG_TAKES_CONFIG | SG_TAKES_JSON | SG_TAKES_VERBOSE,
     .reads = SG_READS_FORM,
     .reads_when = reads_parts,
     .max_arguments = -1,
@@ -287,7 +290,7 @@ const sg_verb sg_verb_data_check = {
     .arguments = "[FILE...]",
     .summary = "look for oddities in a data set",
     .description = "Constant features, labels that are never or always on, duplicate and unlabelled rows.",
-    .takes = SG_TAKES_CONFIG,
+    .takes = SG_TAKES_CONFIG | SG_TAKES_JSON,
     .reads = SG_READS_FORM,
     .reads_when = reads_files,
     .max_arguments = -1,
@@ -306,7 +309,7 @@ const sg_verb sg_verb_data_convert = {
     .description =
         "Features are written as they enter a net (nominal attributes encoded, nothing scaled). A name that\n"
         "ends in .gz is compressed.",
-    .takes = SG_TAKES_CONFIG | SG_TAKES_OUTPUT,
+    .takes = SG_TAKES_CONFIG | SG_TAKES_OUTPUT | SG_TAKES_JSON | SG_TAKES_VERBOSE,
     .reads = SG_READS_FORM,
     .reads_when = reads_files,
     .max_arguments = -1,
@@ -320,7 +323,7 @@ const sg_verb sg_verb_data_split = {
     .summary = "divide the rows of a data set into train, validation and test",
     .description = "Iterative stratification by --fractions and --split-seed. The lines `row TAB part` go to -o or to\n"
                    "standard output; --split reads them.",
-    .takes = SG_TAKES_CONFIG | SG_TAKES_OUTPUT,
+    .takes = SG_TAKES_CONFIG | SG_TAKES_OUTPUT | SG_TAKES_JSON | SG_TAKES_VERBOSE,
     .reads = SG_READS_FORM "|data.split_seed|data.fractions|",
     .reads_when = reads_division,
     .max_arguments = -1,

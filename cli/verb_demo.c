@@ -43,7 +43,7 @@ static bool listen(void *user, const sg_train_event *e)
         sg_progress_update(&d->progress, e->done, e->done + e->left, text);
     }
     const sg_metric *f1 = e->validation ? sg_metrics_find(e->validation, "example_f1") : NULL;
-    if (f1 && (e->epoch == 1 || e->epoch % 5 == 0))
+    if (f1 && (e->epoch == 1 || e->epoch % 5 == 0 || d->cli->verbosity > 0))
         sg_progress_line(&d->progress, "%-18s epoch %3lld   bce %7.3f   validation F1 %.4f", d->title,
                          (long long)e->epoch, e->bce, f1->value);
     return sg_signal_caught() == 0;
@@ -244,8 +244,8 @@ const sg_verb sg_verb_demo = {
     .name = "demo",
     .arguments = "",
     .summary = "compare cross-entropy with a learned loss on generated data, in under a minute",
-    .description = "Needs no files. Settings can be changed by flags and --set.",
-    .takes = SG_TAKES_SETTINGS,
+    .description = "Needs no files. Settings can be changed by flags and --set. -v tells every epoch.",
+    .takes = SG_TAKES_SETTINGS | SG_TAKES_JSON | SG_TAKES_VERBOSE,
     .reads = SG_READS_DEVICE "|seed|data.split_seed|data.fractions|data.scaling|model.*|energy.*|train.*|loss.method|"
                              "loss.samples|loss.energy_weight|loss.bce_weight|loss.n_energy|loss.n_task|",
     .flags = flags,

@@ -42,9 +42,10 @@ static sg_status without_files(const sg_config *config, sg_status status, sg_err
 }
 
 /* The test rows of the recipe the model was trained with. */
-static sg_status read_recipe_data(evaluation *e, sg_error *err)
+static sg_status read_recipe_data(const sg_cli *cli, evaluation *e, sg_error *err)
 {
     SG_TRY(without_files(e->config, sg_config_read_data(e->config, &e->data, &e->split, err), err));
+    sg_cli_notes(cli, e->data);
     e->divided = true;
     e->rows = e->split.rows[SG_TEST];
     e->count = e->split.count[SG_TEST];
@@ -56,7 +57,7 @@ static sg_status read_recipe_data(evaluation *e, sg_error *err)
 static sg_status read_data(const sg_cli *cli, evaluation *e, sg_error *err)
 {
     if (cli->n_arguments == 1)
-        return read_recipe_data(e, err);
+        return read_recipe_data(cli, e, err);
     SG_TRY(sg_trained_read(e->trained, cli->arguments + 1, cli->n_arguments - 1, &e->data, err));
     sg_cli_notes(cli, e->data);
     e->count = e->data->rows;
@@ -141,7 +142,7 @@ const sg_verb sg_verb_eval = {
         "RUN is a run folder or a model folder. Without FILEs the test rows of the model's recipe are used, but for\n"
         "those without a label, which its parts leave out. With FILEs, which are read as those of its\n"
         "training were, all their rows count, as they do for `score`.",
-    .takes = SG_TAKES_SETTINGS | SG_TAKES_REQUIRE,
+    .takes = SG_TAKES_SETTINGS | SG_TAKES_REQUIRE | SG_TAKES_JSON | SG_TAKES_VERBOSE,
     .reads = SG_READS_DEVICE,
     .reads_when = reads_when,
     .min_arguments = 1,

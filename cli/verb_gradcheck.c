@@ -213,7 +213,7 @@ static int run(sg_cli *cli)
 {
     sg_error err;
     bool golden = sg_cli_has(cli, "golden");
-    if (sg_cli_not_with(cli, "order", "golden", &err) != SG_OK)
+    if (sg_cli_not_with(cli, "order", "golden", &err) != SG_OK || sg_cli_needs(cli, "verbose", "golden", &err) != SG_OK)
         return sg_cli_usage_error(cli, &err);
     if (golden)
         return sg_gradcheck_golden(cli);
@@ -253,7 +253,7 @@ const sg_verb sg_verb_gradcheck = {
         "as a graph and held to them, to 1e-10 of the scale on reference (1e-9 and 1e-8 at second and third order) "
         "and\n"
         "1e-5 on cpu (1e-4, 1e-3). Exit code 1 if a case fails or is not known here; -v lists them all.",
-    .takes = SG_TAKES_CONFIG,
+    .takes = SG_TAKES_CONFIG | SG_TAKES_JSON | SG_TAKES_VERBOSE,
     .reads = "|",
     .reads_when = reads_when,
     .flags = flags,

@@ -79,8 +79,10 @@ static sg_status find_data(const sg_cli *cli, drawing *d, const sg_dataset **out
     bool typed = names_data(d->config), sized = v->data.features_count > 0 && v->data.labels_count > 0;
     bool named = typed || v->data.files.count + v->data.train.count > 0;
     sg_status status = named ? sg_training_data_load(&d->data, d->config, false, err) : SG_E_IO;
-    if (status == SG_OK)
+    if (status == SG_OK) {
+        sg_cli_notes(cli, d->data->data);
         *out = d->data->data;
+    }
     if (status == SG_E_IO && named && !typed && !sized)
         return without_files(err);
     if (status != SG_E_IO || typed)
@@ -267,7 +269,7 @@ const sg_verb sg_verb_graph = {
         "Sizes are those of the data. Where no data is named they are data.features_count and data.labels_count, or 5\n"
         "and 4; so they are for a recipe whose files are not at hand, if both are given:\n"
         "  sealgraph graph -c FILE --set data.features_count=1836 --set data.labels_count=159",
-    .takes = SG_TAKES_CONFIG | SG_TAKES_OUTPUT,
+    .takes = SG_TAKES_CONFIG | SG_TAKES_OUTPUT | SG_TAKES_JSON | SG_TAKES_VERBOSE,
     .reads = SG_READS_FORM SG_READS_FILES SG_READS_PARTS
     "|data.scaling|data.impute|model.hidden|model.activation|train.batch|device|",
     .reads_when = reads_when,

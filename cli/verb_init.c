@@ -44,11 +44,10 @@ static int run(sg_cli *cli)
     sg_config *config;
     sg_error err;
     const char *path = sg_cli_output(cli);
-    if (sg_cli_check_output(cli, &err) != SG_OK || sg_cli_config(cli, &config, &err) != SG_OK)
+    if (sg_cli_check_output(cli, &err) != SG_OK || sg_cli_one_result(cli, &err) != SG_OK ||
+        sg_cli_config(cli, &config, &err) != SG_OK)
         return sg_cli_fail(cli, &err);
-    sg_status status = SG_OK;
-    if (path || !cli->json)
-        status = sg_cli_write(cli, path, write_config, config, &err);
+    sg_status status = sg_cli_write(cli, path, write_config, config, &err);
     sg_config_free(config);
     if (status != SG_OK)
         return sg_cli_fail(cli, &err);
@@ -61,6 +60,6 @@ const sg_verb sg_verb_init = {
     .summary = "write a commented configuration",
     .description = "To standard output or to the file given by -o. Flags and --set fill it in:\n"
                    "  sealgraph init --loss seal-dynamic --train a.arff.gz --labels-xml a.xml -o a.yml",
-    .takes = SG_TAKES_CONFIG | SG_TAKES_OUTPUT,
+    .takes = SG_TAKES_CONFIG | SG_TAKES_OUTPUT | SG_TAKES_JSON,
     .run = run,
 };

@@ -96,6 +96,7 @@ const sg_verb sg_verb_model_info = {
     .arguments = "RUN",
     .summary = "tell what a trained model holds",
     .description = "RUN is a run folder or a model folder.",
+    .takes = SG_TAKES_JSON,
     .min_arguments = 1,
     .max_arguments = 1,
     .run = info,

@@ -89,10 +89,8 @@ static int run(sg_cli *cli)
     sg_error err;
     if (sg_cli_has(cli, "check"))
         return sg_ops_check(cli);
-    if (sg_cli_has(cli, "device")) {
-        sg_fail(&err, SG_E_CONFIG, "--device has no effect without --check");
+    if (sg_cli_needs(cli, "device", "check", &err) != SG_OK || sg_cli_needs(cli, "verbose", "check", &err) != SG_OK)
         return sg_cli_usage_error(cli, &err);
-    }
     if (cli->n_arguments == 1) {
         const sg_op *op = sg_op_find(cli->arguments[0]);
         if (!op) {
@@ -132,6 +130,7 @@ const sg_verb sg_verb_ops = {
         "one\n"
         "nearest to its limit. Exit code 1 if one is beyond, or an operator has no sample or no rule. -v names the\n"
         "sample behind each figure.",
+    .takes = SG_TAKES_JSON | SG_TAKES_VERBOSE,
     .max_arguments = 1,
     .flags = flags,
     .in_steps = true,

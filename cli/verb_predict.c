@@ -157,7 +157,7 @@ const sg_verb sg_verb_predict = {
     .description =
         "FILEs are in a format of the training data; columns are found by name and label columns may be missing.\n"
         "A label is predicted where its score reaches the threshold stored with the model.",
-    .takes = SG_TAKES_SETTINGS | SG_TAKES_OUTPUT,
+    .takes = SG_TAKES_SETTINGS | SG_TAKES_OUTPUT | SG_TAKES_JSON | SG_TAKES_VERBOSE,
     .reads = SG_READS_DEVICE,
     .min_arguments = 2,
     .max_arguments = -1,

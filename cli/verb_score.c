@@ -144,10 +144,11 @@ static sg_status read_lines(pair *s, row_fn *read_row, sg_error *err)
 
 /* ---- data sets */
 
-static sg_status read_dataset(pair *s, const sg_config *config, sg_error *err)
+static sg_status read_dataset(const sg_cli *cli, pair *s, const sg_config *config, sg_error *err)
 {
     sg_dataset *data = NULL;
     SG_TRY(sg_config_read_files(config, &s->path, 1, &data, err));
+    sg_cli_notes(cli, data);
     sg_status status = SG_OK;
     s->mixed = data->schema->format != s->gold->schema->format;
     if (data->rows != s->gold->rows || data->labels != s->gold->labels)
@@ -191,7 +192,7 @@ static sg_status read_predictions(const sg_cli *cli, const sg_config *config, pa
     if (labels)
         return read_lines(s, read_pairs_row, err);
     bool told = from || (dot && (strcmp(dot, ".arff") == 0 || strcmp(dot, ".gz") == 0));
-    sg_status status = !told && holds_json(s->path) ? SG_E_CONFIG : read_dataset(s, config, err);
+    sg_status status = !told && holds_json(s->path) ? SG_E_CONFIG : read_dataset(cli, s, config, err);
     bool other = status == SG_E_CONFIG || (status == SG_E_DATA && err->line == 1 && !is_plain(s->path));
     if (told || !other)
         return status;
@@ -310,6 +311,8 @@ static int run(sg_cli *cli)
         status = sg_config_read_files(config, cli->arguments, 1, &gold, &err);
     s.gold = gold;
     if (status == SG_OK)
+        sg_cli_notes(cli, gold);
+    if (status == SG_OK)
         status = score(cli, config, &s, &metrics, &err);
     int code = SG_EXIT_OK;
     if (status != SG_OK)
@@ -339,7 +342,7 @@ const sg_verb sg_verb_score = {
     .description =
         "GOLD is a data set. PRED is jsonl, lines of label:score pairs, or a data set. Rows pair in order. A\n"
         "label counts as predicted where its score is at least --threshold.",
-    .takes = SG_TAKES_CONFIG,
+    .takes = SG_TAKES_CONFIG | SG_TAKES_JSON | SG_TAKES_VERBOSE,
     .reads = SG_READS_FORM "|train.threshold|",
     .min_arguments = 2,
     .max_arguments = 2,

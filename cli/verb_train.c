@@ -312,8 +312,6 @@ static int train(sg_cli *cli, const sg_config *config, sg_training_data *data, c
                                 .argv = (const char *const *)cli->argv,
                                 .argc = cli->argc};
     sg_signals_at_steps();
-    sg_cli_notes(cli, data->data);
-    tell_left_out(cli, &data->split);
     int code = v->seeds.count ? train_seeds(cli, config, data, &options) : train_one(cli, config, data, &options);
     sg_watch_free(watch);
     return code;
@@ -329,6 +327,10 @@ static int run(sg_cli *cli)
     sg_status status = resolve(cli, &config, folder, sizeof folder, &err);
     if (status == SG_OK)
         status = sg_training_data_load(&data, config, true, &err);
+    if (status == SG_OK) {
+        sg_cli_notes(cli, data->data);
+        tell_left_out(cli, &data->split);
+    }
     if (status != SG_OK)
         code = sg_cli_fail(cli, &err);
     else if (sg_cli_has(cli, "dry-run"))
@@ -352,7 +354,7 @@ const sg_verb sg_verb_train = {
         "goes on with it, and so does `sealgraph train RUN`, which begins none. Ctrl-C stops after the current step.\n"
         "--seeds 10 (from --seed on) or --seeds 2,123,234 trains several seeds side by side, each in a folder\n"
         "RUN/seed-N, and tells means and deviations; on a GPU they run at the same time.",
-    .takes = SG_TAKES_CONFIG | SG_TAKES_OUTPUT | SG_TAKES_RUN | SG_TAKES_REQUIRE,
+    .takes = SG_TAKES_CONFIG | SG_TAKES_OUTPUT | SG_TAKES_RUN | SG_TAKES_REQUIRE | SG_TAKES_JSON | SG_TAKES_VERBOSE,
     .max_arguments = 1,
     .in_steps = true,
     .run = run,

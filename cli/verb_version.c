@@ -30,5 +30,6 @@ const sg_verb sg_verb_version = {
     .arguments = "",
     .summary = "print the version; -v adds backends, instruction set and libraries",
     .description = "",
+    .takes = SG_TAKES_JSON | SG_TAKES_VERBOSE,
     .run = run,
 };

@@ -41,6 +41,69 @@ static void help_and_tables(void **state)
     json_decref(ops);
 }
 
+/* An option that would have no effect is refused: where it never has, where it has not in this use. */
+static void options_without_effect(void **state)
+{
+    (void)state;
+    static const char *const refused[][2] = {
+        {"help --json", "help takes no --json"},
+        {"completion bash --json", "completion takes no --json"},
+        {"train --help --json", "--json has no effect with --help"},
+        {"init --json", "init --json needs -o FILE"},
+        {"init --json -o -", "init --json needs -o FILE"},
+        {"data split toy.arff --json", "data split --json needs -o FILE"},
+        {"data convert toy.arff --to libsvm --json -o -", "data convert --json needs -o FILE"},
+    };
+    write_data("toy.arff");
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        json_t *error = json_object_get(document(refused[i][0], 2), "error");
+        assert_non_null(strstr(json_string_value(json_object_get(error, "message")), refused[i][1]));
+    }
+    static const char *const quiet[] = {"help",       "init",          "data check toy.arff", "model info run",
+                                        "bench step", "config schema", "completion bash",     "config show"};
+    for (size_t i = 0; i < sizeof quiet / sizeof *quiet; i++) {
+        char arguments[64];
+        snprintf(arguments, sizeof arguments, "%s -v", quiet[i]);
+        fails(arguments, 2, "takes no -v");
+    }
+    fails("ops -v", 2, "--verbose has no effect without --check");
+    fails("ops --device cuda", 2, "--device has no effect without --check");
+    fails("gradcheck -v", 2, "--verbose has no effect without --golden");
+    outcome o = run("help init");
+    assert_true(strstr(o.out, "--json") && !strstr(o.out, "--verbose"));
+    outcome_release(&o);
+}
+
+/* What is odd about the rows is told wherever a data set is read, notices with -v. */
+static void notes_are_told(void **state)
+{
+    (void)state;
+    write_file("odd.arff", "@relation 'x: -C 1'\n@attribute y {0,1}\n@attribute s string\n@attribute a numeric\n"
+                           "@attribute b numeric\n@data\n{0 1,3 2,2 3}\n{0 0,2 1}\n{0 1,3 1}\n{2 2}\n{0 1,2 2,3 1}\n"
+                           "{3 5}\n");
+#define ODD "--files odd.arff --set data.fractions=[0.4,0.3,0.3] --set model.hidden=[2] --threads 1 --epochs 1 "
+    static const char *const readers[] = {"train " ODD "-o odd --force", "train " ODD "--dry-run", "data info odd.arff",
+                                          "data convert odd.arff --to libsvm -o -", "data split odd.arff",
+                                          "graph --files odd.arff --set data.fractions=[0.4,0.3,0.3]",
+                                          "eval odd --threads 1", "score odd.arff odd.arff",
+                                          /* the model knows no other attributes */
+                                          "eval odd odd.arff --threads 1", "predict odd odd.arff --threads 1"};
+    enum { READERS = sizeof readers / sizeof *readers };
+    for (int i = 0; i < READERS; i++)
+        for (int verbose = 0; verbose < 2; verbose++) {
+            char arguments[256];
+            bool noted = verbose && i < READERS - 2;
+            snprintf(arguments, sizeof arguments, "%s%s", readers[i], verbose ? " -v" : "");
+            outcome o = run(arguments);
+            if (o.code != 0 ||
+                !strstr(o.err, "warning: odd.arff:7: indices of a sparse row are not in ascending order") ||
+                noted != (strstr(o.err, "attribute 's' is left out: it is a string") != NULL))
+                fail_msg("%s: %d %s", arguments, o.code, o.err);
+            outcome_release(&o);
+        }
+#undef ODD
+}
+
 /* mdoc has no empty lines. */
 static void manual_is_valid_mdoc(void **state)
 {
@@ -273,6 +336,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(help_and_tables),
+        cmocka_unit_test(options_without_effect),
+        cmocka_unit_test(notes_are_told),
         cmocka_unit_test(manual_is_valid_mdoc),
         cmocka_unit_test(completion_of_bash),
         cmocka_unit_test(completion_of_words),
