@@ -185,6 +185,7 @@ static sg_status output_format(const sg_cli *cli, const char *path, sg_data_form
                 {".svm.gz", SG_DATA_LIBSVM}, {".libsvm", SG_DATA_LIBSVM}, {".libsvm.gz", SG_DATA_LIBSVM},
                 {".xc", SG_DATA_XC},         {".xc.gz", SG_DATA_XC}};
     const char *name = sg_cli_value(cli, "to");
+    bool to_stdout = strcmp(path, "-") == 0;
     if (name)
         return sg_data_format_parse(name, out) ? SG_OK : sg_fail(err, SG_E_CONFIG, "unknown format %s", name);
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
@@ -192,7 +193,8 @@ static sg_status output_format(const sg_cli *cli, const char *path, sg_data_form
             *out = ends[i].format;
             return SG_OK;
         }
-    return sg_fail(err, SG_E_CONFIG, "the name %s does not tell a format: use --to arff, libsvm or xc", path);
+    return sg_fail(err, SG_E_CONFIG, "%s%s does not tell a format: use --to arff, libsvm or xc",
+                   to_stdout ? "" : "the name ", to_stdout ? "standard output" : path);
 }
 
 static sg_status convert_to(const sg_cli *cli, source *s, sg_error *err)
@@ -211,14 +213,14 @@ static sg_status convert_to(const sg_cli *cli, source *s, sg_error *err)
 
 static int report_written(const sg_cli *cli, const source *s)
 {
-    const char *path = sg_cli_value(cli, "output");
+    const char *path = sg_cli_output(cli);
     if (cli->json)
         return sg_cli_json(json_pack("{s:o,s:I,s:I,s:I}", "written", sg_json_text(path), "rows",
                                      (json_int_t)s->data->rows, "features", (json_int_t)s->data->features, "labels",
                                      (json_int_t)s->data->labels),
                            SG_EXIT_OK);
-    sg_cli_log(cli, "written", "%s: %lld rows, %lld features, %lld labels", path, (long long)s->data->rows,
-               (long long)s->data->features, (long long)s->data->labels);
+    sg_cli_log(cli, "written", "%s: %lld rows, %lld features, %lld labels", path ? path : "standard output",
+               (long long)s->data->rows, (long long)s->data->features, (long long)s->data->labels);
     return SG_EXIT_OK;
 }
 

@@ -112,6 +112,11 @@ static sg_status read_pairs_row(pair *s, int64_t row, int64_t line, const char *
     return SG_OK;
 }
 
+static bool is_standard(const char *path) { return strcmp(path, "-") == 0; }
+
+/* A name under which the file can be opened. */
+static const char *opened(const char *path) { return is_standard(path) ? "/dev/stdin" : path; }
+
 typedef sg_status row_fn(pair *s, int64_t row, int64_t line, const char *text, sg_error *err);
 
 static sg_status read_lines(pair *s, row_fn *read_row, sg_error *err)
@@ -119,8 +124,10 @@ static sg_status read_lines(pair *s, row_fn *read_row, sg_error *err)
     char *text = NULL;
     size_t size = 0;
     int64_t row = 0;
-    SG_TRY(sg_file_read(s->path, LARGEST_FILE, &text, &size, err));
-    sg_status status = SG_OK;
+    sg_status status = sg_file_read(opened(s->path), LARGEST_FILE, &text, &size, err);
+    if (status != SG_OK && is_standard(s->path))
+        return sg_fail_at(err, status, s->path, 0, 0, "cannot read it");
+    SG_TRY(status);
     for (char *at = text; status == SG_OK && at < text + size; row++) {
         char *end = memchr(at, '\n', (size_t)(text + size - at));
         char *next = end ? end + 1 : text + size;
@@ -168,14 +175,14 @@ static sg_status read_dataset(const sg_cli *cli, pair *s, const sg_config *confi
 static bool is_plain(const char *path)
 {
     struct stat st;
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+    return stat(opened(path), &st) == 0 && S_ISREG(st.st_mode);
 }
 
 /* Whether these are lines of `predict`, whatever the name: no data set starts with a brace. What is looked into would be gone from a
  * pipe: there a first line that is none of a data set says it. */
 static bool holds_json(const char *path)
 {
-    FILE *file = is_plain(path) ? fopen(path, "rb") : NULL;
+    FILE *file = is_plain(path) ? fopen(opened(path), "rb") : NULL;
     int first = file ? fgetc(file) : EOF;
     if (file)
         fclose(file);
@@ -192,7 +199,8 @@ static sg_status read_predictions(const sg_cli *cli, const sg_config *config, pa
     if (labels)
         return read_lines(s, read_pairs_row, err);
     bool told = from || (dot && (strcmp(dot, ".arff") == 0 || strcmp(dot, ".gz") == 0));
-    sg_status status = !told && holds_json(s->path) ? SG_E_CONFIG : read_dataset(cli, s, config, err);
+    sg_status status = !told && holds_json(s->path) ? sg_fail(err, SG_E_CONFIG, "it begins with a brace")
+                                                    : read_dataset(cli, s, config, err);
     bool other = status == SG_E_CONFIG || (status == SG_E_DATA && err->line == 1 && !is_plain(s->path));
     if (told || !other)
         return status;
@@ -301,7 +309,7 @@ static int run(sg_cli *cli)
     sg_dataset *gold = NULL;
     sg_metrics metrics;
     sg_error err;
-    pair s = {.path = strcmp(cli->arguments[1], "-") == 0 ? "/dev/stdin" : cli->arguments[1]};
+    pair s = {.path = cli->arguments[1]};
     const char *per_label = sg_cli_value(cli, "per-label");
     bool in_place = per_label && strcmp(per_label, "-") == 0; /* of the metrics */
     sg_status status = check_output(cli, &err);

@@ -78,7 +78,7 @@ static sg_status resolve(const sg_cli *cli, sg_config **config, char *folder, si
     SG_TRY(check_seeds(*config, err));
     if (output && (!output[0] || strcmp(output, "-") == 0))
         return sg_fail(err, SG_E_CONFIG,
-                       output[0] ? "a run is a folder, which cannot go to standard output (-)"
+                       output[0] ? "a run is a folder, which cannot go to standard output"
                                  : "the run folder has no name");
     if (output)
         name_folder(output, folder, size);

@@ -71,7 +71,7 @@ typedef struct sg_error {
     char text[SG_ERROR_TEXT];
 } sg_error;
 
-/* Fill `err` (may be NULL) and return `status`. sg_fail_at also records a place. */
+/* Fill `err` (may be NULL) and return `status`. sg_fail_at also records a place; the file - is standard input. */
 sg_status sg_fail(sg_error *err, sg_status status, const char *fmt, ...) SG_PRINTF(3, 4);
 sg_status sg_fail_at(sg_error *err, sg_status status, const char *file, int64_t line, int64_t column, const char *fmt,
                      ...) SG_PRINTF(6, 7);

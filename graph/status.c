@@ -31,7 +31,8 @@ static sg_status fill(sg_error *err, sg_status status, const char *file, int64_t
     err->status = status;
     err->line = line;
     err->column = column;
-    snprintf(err->file, sizeof err->file, "%s", file ? file : "");
+    bool standard = file && strcmp(file, "-") == 0;
+    snprintf(err->file, sizeof err->file, "%s", standard ? "standard input" : file ? file : "");
     vsnprintf(err->text, sizeof err->text, fmt, args);
     sgi_one_line(err->file);
     sgi_one_line(err->text);

@@ -178,7 +178,7 @@ static sg_status read_table(arff_reader *r, int32_t k, sg_error *err)
 {
     arff_table *t = &r->tables[k];
     sg_lines *lines;
-    t->path = r->paths[k];
+    t->path = sg_lines_name(r->paths[k]);
     SG_TRY(sg_lines_take(&lines, r->opened, r->paths[k], &r->builder.notes, err));
     sg_status status = sg_arff_header(t, lines, &r->builder.notes, err);
     if (status == SG_OK)

@@ -1,6 +1,7 @@
 /* config_yaml.c - a strict subset of YAML (JSON is part of it) by libyaml's events: one document, mappings of settings, flat
  * lists. No anchors, no tags, no merging; a duplicate key is an error. */
 #include "models/config_internal.h"
+#include "models/data_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -269,7 +270,7 @@ static sg_status apply(reader *r, const file_chain *chain)
 
 static sg_status read_text(sg_config *config, const char *text, size_t size, const file_chain *chain, sg_error *err)
 {
-    const char *name = sg_config_text(config, chain->path, strlen(chain->path));
+    const char *file = sg_lines_name(chain->path), *name = sg_config_text(config, file, strlen(file));
     if (!name)
         return sg_config_no_memory(err);
     reader r = {.config = config, .name = name, .err = err};
@@ -288,8 +289,9 @@ static sg_status slurp(const char *path, char **out, size_t *size, sg_error *err
 {
     bool standard = strcmp(path, "-") == 0;
     FILE *file = standard ? stdin : fopen(path, "rb");
+    const char *name = sg_lines_name(path);
     if (!file)
-        return sg_fail(err, SG_E_IO, "cannot open the configuration %s: %s", path, strerror(errno));
+        return sg_fail(err, SG_E_IO, "cannot open the configuration %s: %s", name, strerror(errno));
     char *text = sg_alloc(LARGEST_FILE + 1);
     size_t length = text ? fread(text, 1, LARGEST_FILE + 1, file) : 0;
     bool failed = ferror(file) != 0;
@@ -301,9 +303,9 @@ static sg_status slurp(const char *path, char **out, size_t *size, sg_error *err
     if (!text)
         return sg_config_no_memory(err);
     if (failed)
-        return sg_fail(err, SG_E_IO, "cannot read the configuration %s: %s", path, strerror(reason));
+        return sg_fail(err, SG_E_IO, "cannot read the configuration %s: %s", name, strerror(reason));
     if (length > LARGEST_FILE)
-        return sg_fail(err, SG_E_CONFIG, "the configuration %s is larger than %d bytes", path, LARGEST_FILE);
+        return sg_fail(err, SG_E_CONFIG, "the configuration %s is larger than %d bytes", name, LARGEST_FILE);
     return SG_OK;
 }
 

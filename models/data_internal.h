@@ -54,7 +54,8 @@ void sg_notes_free(sg_notes *notes);
 
 /* ---- files as lines: plain or gzip, BOM and line ends removed, checked and turned into UTF-8 */
 typedef struct sg_lines sg_lines;
-/* A file is opened once and read once, so that it may be a pipe; "-" is standard input. */
+/* A file is opened once and read once, so that it may be a pipe; "-" is standard input, and messages call it that. */
+const char *sg_lines_name(const char *path);
 sg_status sg_lines_open(sg_lines **out, const char *path, sg_notes *notes, sg_error *err);
 /* `*opened`, if there is one, with notes going elsewhere from now on; else the file, opened. */
 sg_status sg_lines_take(sg_lines **out, sg_lines **opened, const char *path, sg_notes *notes, sg_error *err);

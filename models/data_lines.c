@@ -109,12 +109,14 @@ static sg_status check_start(sg_lines *lines, sg_error *err)
     return SG_OK;
 }
 
+const char *sg_lines_name(const char *path) { return strcmp(path, "-") == 0 ? "standard input" : path; }
+
 sg_status sg_lines_open(sg_lines **out, const char *path, sg_notes *notes, sg_error *err)
 {
     *out = NULL;
     bool standard = strcmp(path, "-") == 0;
     int fd = standard ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
-    path = standard ? "standard input" : path;
+    path = sg_lines_name(path);
     if (fd < 0)
         return sg_fail_at(err, SG_E_IO, path, 0, 0, "cannot open the file: %m");
     sg_lines *lines = sg_calloc(1, sizeof *lines);

@@ -353,7 +353,7 @@ static sg_status make_dataset(svm_reader *r, sg_dataset **out, sg_error *err)
                        : r->options->features > 0 ? r->options->features
                                                   : r->features;
     int64_t n_labels = r->n_labels;
-    const char *path = r->builder.data->files[0];
+    const char *path = sg_lines_name(r->builder.data->files[0]);
     if (!given)
         SG_TRY(number_labels(r, &n_labels, err));
     if (!given && (features < 1 || n_labels < 1))

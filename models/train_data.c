@@ -21,8 +21,8 @@ static sg_status preprocess(sg_training_data *d, const sg_config *config, sg_err
 {
     const sg_train_config *c = sg_config_values(config);
     if (d->split.count[SG_TRAIN] == 0 || d->split.count[SG_VALIDATION] == 0)
-        return sg_fail(err, SG_E_DATA, "%s: no %s rows with labels", d->data->n_files ? d->data->files[0] : "data",
-                       d->split.count[SG_TRAIN] ? "validation" : "training");
+        return sg_fail_at(err, SG_E_DATA, d->data->n_files ? d->data->files[0] : "data", 0, 0, "no %s rows with labels",
+                          d->split.count[SG_TRAIN] ? "validation" : "training");
     SG_TRY(sg_preprocess_fit(&d->preprocess, d->data, d->split.rows[SG_TRAIN], d->split.count[SG_TRAIN],
                              (sg_impute)c->data.impute, scaling_of(c->data.scaling, d->data), err));
     return sg_preprocess_apply(d->preprocess, d->data, err);
@@ -35,8 +35,8 @@ static sg_status add_hash(char *text, size_t size, const char *file, sg_error *e
     const char *slash = strrchr(file, '/');
     size_t at = strlen(text);
     if (stat(file, &st) != 0 || !S_ISREG(st.st_mode))
-        return sg_fail(err, SG_E_ARGUMENT, "%s: training reads a file twice, for its hash: it must be a plain one",
-                       file);
+        return sg_fail_at(err, SG_E_ARGUMENT, file, 0, 0,
+                          "training reads a file twice, for its hash: it must be a plain one");
     SG_TRY(sg_file_sha256(file, hex, err));
     snprintf(text + at, size - at, "%s %s\n", slash ? slash + 1 : file, hex);
     return SG_OK;

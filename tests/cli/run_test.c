@@ -210,6 +210,42 @@ static void data_from_pipes(void **state)
                        "truncated");
 }
 
+/* Whoever reads it, - is standard input in what is said of it. */
+static void standard_input_has_one_name(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *before, *arguments;
+        int code;
+        const char *message;
+    } cases[] = {
+        {"echo 'lr: x' |", "config show -c -", 2, "sealgraph: standard input:1:1: unknown key"},
+        {"echo x |", "data info -", 3, "sealgraph: standard input: the file has no features"},
+        {"echo x |", "score toy.arff - --from jsonl", 3, "sealgraph: standard input:1:1: not valid JSON"},
+        {"echo x |", "score toy.arff - --from labels", 3, "sealgraph: standard input:1:1: expected label:score"},
+        {"echo x |", "score toy.arff - --from data", 3, "sealgraph: standard input: the file has no features"},
+        {"echo x |", "score - toy.arff", 3, "sealgraph: standard input: the file has no features"},
+        {"echo '{\"row\":0,\"labels\":[]}' |", "score toy.arff -", 2,
+         "sealgraph: standard input: the name does not tell what this is"},
+        {"echo x |", "data info toy.arff --labels-xml -", 3, "sealgraph: standard input:1:1: bad XML"},
+        {"echo x |", "data info --files toy.arff --split -", 3, "sealgraph: standard input:1:1: expected `row"},
+        {"cat toy.arff |", "train --train - -o x", 2, "sealgraph: standard input: training reads a file twice"},
+    };
+    write_data("toy.arff");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        outcome_is_failure(program_run(cases[i].before, cases[i].arguments), cases[i].arguments, cases[i].code,
+                           cases[i].message);
+    fails("config show -c - <.", 1, "standard input: Is a directory");
+    fails("score toy.arff - --from jsonl <.", 1, "sealgraph: standard input: cannot read it");
+    fails("data convert toy.arff -o -", 2, "standard output does not tell a format");
+    outcome o = program_run("echo 'train: {lr: 0.5}' |", "config show -c - --origin");
+    assert_non_null(strstr(o.out, "# standard input:1:13"));
+    outcome_release(&o);
+    o = run("data convert toy.arff --to libsvm -o -");
+    assert_non_null(strstr(o.err, "standard output: 200 rows"));
+    outcome_release(&o);
+}
+
 static void train_evaluate_predict(void **state)
 {
     (void)state;
@@ -527,17 +563,12 @@ static void changed_data_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(graph_without_data),
-        cmocka_unit_test(data_commands),
-        cmocka_unit_test(data_from_pipes),
-        cmocka_unit_test(train_evaluate_predict),
-        cmocka_unit_test(files_are_read_as_in_training),
-        cmocka_unit_test(equal_seeds_equal_bytes),
-        cmocka_unit_test(data_folders),
-        cmocka_unit_test(broken_models_are_refused),
-        cmocka_unit_test(waiting_commands_end),
-        cmocka_unit_test(interrupted_runs_go_on),
-        cmocka_unit_test(changed_data_is_refused),
+        cmocka_unit_test(graph_without_data),        cmocka_unit_test(data_commands),
+        cmocka_unit_test(data_from_pipes),           cmocka_unit_test(standard_input_has_one_name),
+        cmocka_unit_test(train_evaluate_predict),    cmocka_unit_test(files_are_read_as_in_training),
+        cmocka_unit_test(equal_seeds_equal_bytes),   cmocka_unit_test(data_folders),
+        cmocka_unit_test(broken_models_are_refused), cmocka_unit_test(waiting_commands_end),
+        cmocka_unit_test(interrupted_runs_go_on),    cmocka_unit_test(changed_data_is_refused),
     };
     return cmocka_run_group_tests(tests, program_make_folder, program_remove_folder);
 }
