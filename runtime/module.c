@@ -81,13 +81,7 @@ const char *sg_backend_names(void)
     return find_module("cuda", path, sizeof path) ? "cpu, reference, cuda" : "cpu, reference";
 }
 
-const char *sg_module_describe(const char *name, char *out, size_t size)
+const char *sg_module_path(const char *name, char *out, size_t size)
 {
-    char path[2 * MOST_PATH];
-    sg_error err = {0};
-    if (sg_module_load(name, &err) && find_module(name, path, sizeof path))
-        snprintf(out, size, "%s", path);
-    else
-        snprintf(out, size, "%s", err.text);
-    return out;
+    return find_module(name, out, size) ? out : NULL;
 }

@@ -61,8 +61,8 @@ const char *sg_cpu_isa(void);
 sg_status sg_cpu_isa_check(sg_error *err);
 /* Names of the backends that can be asked for, comma-separated: "cpu, reference", and "cuda" if its module is there. */
 const char *sg_backend_names(void);
-/* Where the module of backend `name` ("cuda") is, or why it cannot be loaded, in one line; returns `out`. */
-const char *sg_module_describe(const char *name, char *out, size_t size);
+/* Where the module of backend `name` ("cuda") is, whether or not it can be used here; NULL: there is none. Returns `out`. */
+const char *sg_module_path(const char *name, char *out, size_t size);
 /* Until all runs of the session are done. Devices with memory of their own run on while the host does other things; a failure
  * of theirs (an index out of range) is reported here, by sg_plan_fetch, or by the next run. */
 sg_status sg_session_wait(sg_session *session, sg_error *err);

@@ -241,14 +241,54 @@ static void two_devices(void **state)
     json_decref(all);
 }
 
+static outcome version(const char *modules, const char *arguments)
+{
+    char settings[512];
+    snprintf(settings, sizeof settings, "SEALGRAPH_MODULE_PATH=%s", modules);
+    return program_run(settings, arguments);
+}
+
+/* A GPU counts where it can be used; else what was found is told, and what is missing. */
+static void version_tells_what_is_usable(void **state)
+{
+    (void)state;
+    outcome o = version(stand_in, "--version -v");
+    assert_non_null(strstr(o.out, "backends      cpu, reference, cuda\n"));
+    assert_non_null(strstr(o.out, "cuda module   " SG_BINARY_DIR "/tests/mirror/sealgraph-cuda.so"));
+    outcome_release(&o);
+    o = version(no_gpu, "--version -v");
+    assert_non_null(strstr(o.out, "backends      cpu, reference\n"));
+    assert_non_null(strstr(o.out, "cuda          not usable: no module for cuda"));
+    assert_null(strstr(o.out, "cuda module"));
+    outcome_release(&o);
+    write_file("sealgraph-cuda.so", "no library");
+    o = version(program_folder, "--version -v");
+    assert_non_null(strstr(o.out, "backends      cpu, reference\n"));
+    assert_non_null(strstr(o.out, "cuda          not usable: cannot load the module"));
+    assert_non_null(strstr(o.out, "/sealgraph-cuda.so\n"));
+    outcome_release(&o);
+    json_t *found = outcome_document(version(program_folder, "version --json"), "version --json", 0);
+    json_t *cuda = json_object_get(found, "cuda");
+    assert_string_equal(text(found, "backends"), "cpu, reference");
+    assert_true(json_is_false(json_object_get(cuda, "usable")));
+    assert_true(text(cuda, "reason") && text(cuda, "module"));
+    json_decref(found);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mistakes),          cmocka_unit_test(without_a_gpu),
-        cmocka_unit_test(json_of_operators), cmocka_unit_test(csv_has_every_field),
-        cmocka_unit_test(markdown),          cmocka_unit_test(plot_is_well_formed),
-        cmocka_unit_test(plot_that_fails),   cmocka_unit_test(plot_over_another),
-        cmocka_unit_test(plot_as_png),       cmocka_unit_test(two_devices),
+        cmocka_unit_test(mistakes),
+        cmocka_unit_test(without_a_gpu),
+        cmocka_unit_test(json_of_operators),
+        cmocka_unit_test(csv_has_every_field),
+        cmocka_unit_test(markdown),
+        cmocka_unit_test(plot_is_well_formed),
+        cmocka_unit_test(plot_that_fails),
+        cmocka_unit_test(plot_over_another),
+        cmocka_unit_test(plot_as_png),
+        cmocka_unit_test(two_devices),
+        cmocka_unit_test(version_tells_what_is_usable),
     };
     return cmocka_run_group_tests(tests, program_make_folder, program_remove_folder);
 }
