@@ -325,6 +325,9 @@ static int run(sg_cli *cli)
     char folder[4096];
     int code;
     sg_status status = resolve(cli, &config, folder, sizeof folder, &err);
+    if (status == SG_OK && !sg_cli_has(cli, "dry-run"))
+        status = sg_train_check_folder(config, &(sg_train_options){.folder = folder, .force = sg_cli_has(cli, "force")},
+                                       &err);
     if (status == SG_OK)
         status = sg_training_data_load(&data, config, true, &err);
     if (status == SG_OK) {

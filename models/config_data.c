@@ -85,21 +85,29 @@ static sg_status divide(const sg_config *config, const sg_dataset *data, sg_spli
     return status;
 }
 
-sg_status sg_config_read_data(const sg_config *config, sg_dataset **data, sg_split *split, sg_error *err)
+sg_status sg_config_data_files(const sg_config *config, const char ***files, int64_t *count, sg_error *err)
 {
     const sg_train_config *v = sg_config_values(config);
     const sg_texts *groups[] = {&v->data.files, &v->data.train, &v->data.validation, &v->data.test};
-    int64_t count = 0, total = 0;
+    int64_t total = 0;
+    *count = 0;
     if (v->data.files.count + v->data.train.count == 0)
         return sg_fail(err, SG_E_CONFIG, "no data: give data.train (--train FILE) or data.files");
     for (int i = 0; i < 4; i++)
         total += groups[i]->count;
-    const char **files = sg_calloc(total, sizeof *files);
-    if (!files)
+    if (!(*files = sg_calloc(total, sizeof **files)))
         return sg_fail(err, SG_E_MEMORY, "out of memory");
     for (int i = 0; i < (v->data.files.count > 0 ? 1 : 4); i++)
         for (int64_t j = 0; j < groups[i]->count; j++)
-            files[count++] = groups[i]->at[j];
+            (*files)[(*count)++] = groups[i]->at[j];
+    return SG_OK;
+}
+
+sg_status sg_config_read_data(const sg_config *config, sg_dataset **data, sg_split *split, sg_error *err)
+{
+    const char **files;
+    int64_t count;
+    SG_TRY(sg_config_data_files(config, &files, &count, err));
     *data = NULL;
     sg_status status = split ? sg_config_check_parts(config, err) : SG_OK;
     if (status == SG_OK)

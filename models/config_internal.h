@@ -36,6 +36,8 @@ sg_status sg_config_check_training(const sg_config *config, sg_error *err);
 const char *sg_config_format(const sg_config *config, const sg_option *option, char *out, size_t size);
 /* `file` if absolute, "-" or data.dir is unset, else data.dir/file; to be released with sg_free; NULL if out of memory. */
 char *sg_config_data_path(const sg_config *config, const char *file);
+/* Names of the data's files in the order they are read in; the list is to be released with sg_free. */
+sg_status sg_config_data_files(const sg_config *config, const char ***files, int64_t *count, sg_error *err);
 /* A JSON Schema (draft 2020-12) of the YAML file. */
 void sg_config_write_schema(FILE *out);
 

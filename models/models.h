@@ -513,6 +513,9 @@ typedef struct sg_train_result {
  * is not finite. */
 sg_status sg_train(const sg_config *config, sg_training_data *data, const sg_train_options *options,
                    sg_train_result *result, sg_error *err);
+/* Would sg_train or sg_train_seeds refuse the directory, as it is now, for files that the configuration names? What that takes no
+ * data set to know is told here, before one is read. */
+sg_status sg_train_check_folder(const sg_config *config, const sg_train_options *options, sg_error *err);
 
 /* ---- several seeds of a recipe side by side: the same data in the same order, each seed with a store, a session and a plan of
  * its own, so the bits of each are those that it has alone. On a GPU their work runs at the same time. */

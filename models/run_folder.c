@@ -133,13 +133,13 @@ static sg_status same_settings(const sgi_run *run, sg_error *err)
 
 /* As far as run.json can tell: it is for people, and a run goes on without it. Settings are equal, and so are the names of files: a
  * shorter list is of a program that did not hash label lists and divisions. */
-static sg_status same_data(const sgi_run *run, sg_error *err)
+static sg_status same_data(const sgi_run *run, const char *hashes, sg_error *err)
 {
     char *path = path_in(run, "run.json"), *text = NULL;
     size_t size;
     sg_status status = path ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
     if (status == SG_OK && sg_file_read(path, TEXT_LIMIT, &text, &size, NULL) == SG_OK) {
-        json_t *had = json_loads(text, 0, NULL), *now = sg_json_text(run->group->d->sha256);
+        json_t *had = json_loads(text, 0, NULL), *now = sg_json_text(hashes);
         const char *then = json_string_value(json_object_get(had, "data")), *here = json_string_value(now);
         if (then && here && strncmp(then, here, strlen(then)) != 0)
             status = same_text(run, then, here, "data", err);
@@ -281,12 +281,60 @@ static sg_status claim(sgi_run *run, sg_error *err)
     return sgi_lock(run, err);
 }
 
+static sg_status check_kind(const char *folder, sg_error *err)
+{
+    struct stat st;
+    return stat(folder, &st) != 0 || S_ISDIR(st.st_mode) ? SG_OK
+                                                         : sg_fail(err, SG_E_ARGUMENT, "%s is not a directory", folder);
+}
+
+/* Does the directory hold a run that these settings go on with? */
+static sg_status may_go_on(const sgi_run *run, sg_error *err)
+{
+    const char *folder = run->folder;
+    if (sgi_folder_finished(run))
+        return sg_fail(err, SG_E_ARGUMENT, "%s holds a finished run: use --force to keep it as %s.1 and train again",
+                       folder, folder);
+    if (!has(run, "config.yml"))
+        return sg_fail(err, SG_E_ARGUMENT, "%s is not empty and holds no run: choose another directory", folder);
+    return same_settings(run, err);
+}
+
+/* Hashing reads the files, but that is little beside making a data set of them. What cannot be read is told by who does that. */
+static sg_status check_held(const sgi_run *run, sg_error *err)
+{
+    bool empty = false;
+    char *hashes = NULL;
+    sweep(run->folder);
+    SG_TRY(is_empty(run->folder, &empty, err));
+    if (empty || run->group->options->force)
+        return SG_OK;
+    SG_TRY(may_go_on(run, err));
+    sg_status status = SG_OK;
+    if (sgi_hash_data(run->config, &hashes, NULL) == SG_OK)
+        status = same_data(run, hashes, err);
+    sg_free(hashes);
+    return status;
+}
+
+sg_status sg_train_check_folder(const sg_config *config, const sg_train_options *options, sg_error *err)
+{
+    sgi_group g = {.options = options};
+    sgi_run run = {.group = &g, .config = config, .c = sg_config_values(config), .folder = options->folder};
+    SG_TRY(check_kind(options->folder, err));
+    if (access(options->folder, F_OK) != 0)
+        return SG_OK;
+    sg_status status = sgi_lock(&run, err);
+    if (status == SG_OK)
+        status = check_held(&run, err);
+    sgi_unlock(&g);
+    return status;
+}
+
 sg_status sgi_folder_open(sgi_run *run, sg_error *err)
 {
     const char *folder = run->folder;
-    struct stat st;
-    if (stat(folder, &st) == 0 && !S_ISDIR(st.st_mode))
-        return sg_fail(err, SG_E_ARGUMENT, "%s is not a directory", folder);
+    SG_TRY(check_kind(folder, err));
     SG_TRY(claim(run, err));
     sweep(folder);
     bool fresh = false;
@@ -296,17 +344,9 @@ sg_status sgi_folder_open(sgi_run *run, sg_error *err)
         SG_TRY(claim(run, err));
         fresh = true;
     }
-    if (!fresh && sgi_folder_finished(run))
-        return sg_fail(err, SG_E_ARGUMENT, "%s holds a finished run: use --force to keep it as %s.1 and train again",
-                       folder, folder);
-    if (!fresh && !has(run, "config.yml"))
-        return sg_fail(err, SG_E_ARGUMENT, "%s is not empty and holds no run: choose another directory", folder);
-    if (fresh)
-        SG_TRY(create(run, err));
-    else
-        SG_TRY(same_settings(run, err));
+    SG_TRY(fresh ? create(run, err) : may_go_on(run, err));
     if (!fresh)
-        SG_TRY(same_data(run, err));
+        SG_TRY(same_data(run, run->group->d->sha256, err));
     if (run->best_path)
         sweep(run->best_path);
     if (!fresh && has(run, "checkpoint.safetensors"))

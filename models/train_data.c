@@ -1,9 +1,10 @@
 /* train_data.c - from the configuration's data section to rows that are ready to batch. */
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "models/config_internal.h"
-#include "models/models.h"
+#include "models/train_internal.h"
 #include "serialize/serialize.h"
 
 /* Dense measurements come in any unit; flags, counts of words and their sparse rows are left as they are. */
@@ -28,44 +29,67 @@ static sg_status preprocess(sg_training_data *d, const sg_config *config, sg_err
     return sg_preprocess_apply(d->preprocess, d->data, err);
 }
 
-static sg_status add_hash(char *text, size_t size, const char *file, sg_error *err)
+typedef sg_status source_fn(void *user, const char *path, sg_error *err);
+
+/* The files of the data, its label list and its division. */
+static sg_status each_source(const sg_config *config, source_fn *visit, void *user, sg_error *err)
+{
+    const sg_train_config *c = sg_config_values(config);
+    const char *beside[] = {c->data.labels_xml, c->data.files.count ? c->data.split : NULL}, **files;
+    int64_t count;
+    SG_TRY(sg_config_data_files(config, &files, &count, err));
+    sg_status status = SG_OK;
+    for (int64_t i = 0; status == SG_OK && i < count + 2; i++) {
+        const char *name = i < count ? files[i] : beside[i - count];
+        char *path = name ? sg_config_data_path(config, name) : NULL;
+        if (path)
+            status = visit(user, path, err);
+        else if (name)
+            status = sg_fail(err, SG_E_MEMORY, "out of memory");
+        sg_free(path);
+    }
+    sg_free(files);
+    return status;
+}
+
+/* A file that is not there is told by who reads it. */
+static sg_status check_plain(void *unused, const char *path, sg_error *err)
+{
+    struct stat st;
+    (void)unused;
+    if (strcmp(path, "-") != 0 && (stat(path, &st) != 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)))
+        return SG_OK;
+    return sg_fail_at(err, SG_E_ARGUMENT, path, 0, 0,
+                      "training reads a file twice, for its hash: it must be a plain one");
+}
+
+static sg_status add_hash(void *out, const char *path, sg_error *err)
 {
     char hex[65];
-    struct stat st;
-    const char *slash = strrchr(file, '/');
-    size_t at = strlen(text);
-    if (stat(file, &st) != 0 || !S_ISREG(st.st_mode))
-        return sg_fail_at(err, SG_E_ARGUMENT, file, 0, 0,
-                          "training reads a file twice, for its hash: it must be a plain one");
-    SG_TRY(sg_file_sha256(file, hex, err));
-    snprintf(text + at, size - at, "%s %s\n", slash ? slash + 1 : file, hex);
+    const char *slash = strrchr(path, '/');
+    SG_TRY(sg_file_sha256(path, hex, err));
+    fprintf(out, "%s %s\n", slash ? slash + 1 : path, hex);
     return SG_OK;
 }
 
-/* "name sha256" a line for the data, its label list and its division; names without their folders, so that equal data gives equal text
- * anywhere. */
-static sg_status hash_files(sg_training_data *d, const sg_config *config, sg_error *err)
+/* Names are without their folders, so that equal data gives equal text anywhere. */
+sg_status sgi_hash_data(const sg_config *config, char **out, sg_error *err)
 {
-    const sg_train_config *c = sg_config_values(config);
-    const char *beside[] = {c->data.labels_xml, c->data.files.count ? c->data.split : NULL};
-    size_t size = 1;
-    for (int32_t i = 0; i < d->data->n_files; i++)
-        size += strlen(d->data->files[i]) + 70;
-    for (int k = 0; k < 2; k++)
-        size += beside[k] ? strlen(beside[k]) + 70 : 0;
-    if (!(d->sha256 = sg_calloc((int64_t)size, 1)))
+    char *text = NULL;
+    size_t size;
+    FILE *stream = open_memstream(&text, &size);
+    *out = NULL;
+    if (!stream)
         return sg_fail(err, SG_E_MEMORY, "out of memory");
-    for (int32_t i = 0; i < d->data->n_files; i++)
-        SG_TRY(add_hash(d->sha256, size, d->data->files[i], err));
-    for (int k = 0; k < 2; k++) {
-        char *path = beside[k] ? sg_config_data_path(config, beside[k]) : NULL;
-        sg_status status = path ? add_hash(d->sha256, size, path, err) : SG_OK;
-        if (beside[k] && !path)
-            status = sg_fail(err, SG_E_MEMORY, "out of memory");
-        sg_free(path);
-        SG_TRY(status);
-    }
-    return SG_OK;
+    sg_status status = each_source(config, check_plain, NULL, err);
+    if (status == SG_OK)
+        status = each_source(config, add_hash, stream, err);
+    bool whole = !ferror(stream);
+    whole &= fclose(stream) == 0;
+    if (status == SG_OK && (!whole || !(*out = sg_strdup(text))))
+        status = sg_fail(err, SG_E_MEMORY, "out of memory");
+    free(text);
+    return status;
 }
 
 static sg_status no_hash(sg_training_data *d, sg_error *err)
@@ -88,9 +112,11 @@ sg_status sg_training_data_load(sg_training_data **out, const sg_config *config,
     sg_training_data *d = sg_calloc(1, sizeof *d);
     if (!d)
         return sg_fail(err, SG_E_MEMORY, "out of memory");
-    sg_status status = sg_config_read_data(config, &d->data, &d->split, err);
+    sg_status status = hashed ? each_source(config, check_plain, NULL, err) : SG_OK;
+    if (status == SG_OK)
+        status = sg_config_read_data(config, &d->data, &d->split, err);
     if (status == SG_OK && hashed)
-        status = hash_files(d, config, err);
+        status = sgi_hash_data(config, &d->sha256, err);
     else if (status == SG_OK)
         status = no_hash(d, err);
     if (status == SG_OK)

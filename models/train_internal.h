@@ -159,6 +159,10 @@ bool sgi_schedule(sgi_progress *at, const sg_train_config *c, double metric);
 /* Patience is used up. */
 bool sgi_schedule_over(const sgi_progress *at, const sg_train_config *c);
 
+/* ---- train_data.c */
+/* "name sha256" a line for each file of the data, its label list and its division; to be released with sg_free. */
+sg_status sgi_hash_data(const sg_config *config, char **out, sg_error *err);
+
 /* ---- run_lock.c */
 /* Keep other processes out of the run's directory, which is there, and from moving those above it. */
 sg_status sgi_lock(sgi_run *run, sg_error *err);

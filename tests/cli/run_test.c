@@ -202,8 +202,8 @@ static void data_from_pipes(void **state)
         outcome_release(&o);
     }
     static const char *const refused[] = {"train --train - -o x", "train --train /dev/stdin -o x"};
-    for (int i = 0; i < 2; i++)
-        outcome_is_failure(program_run("cat toy.arff |", refused[i]), refused[i], 2, "it must be a plain one");
+    for (int i = 0; i < 2; i++) /* before they are read */
+        outcome_is_failure(program_run("echo broken |", refused[i]), refused[i], 2, "it must be a plain one");
     outcome_is_failure(program_run("cat piped.jsonl |", "score toy.arff -"), "score toy.arff -", 2, "say --from jsonl");
     outcome_is_failure(program_run("cat /dev/null |", "data info -"), "data info -", 3, "standard input");
     outcome_is_failure(program_run("head -c 900 toy.arff | gzip -c | head -c 200 |", "data info -"), "data info -", 3,
@@ -246,6 +246,14 @@ static void standard_input_has_one_name(void **state)
     outcome_release(&o);
 }
 
+/* A broken data set is not come to. */
+static void refused_before_reading(const char *arguments, const char *message)
+{
+    write_file("toy.arff", "@relation broken");
+    fails(arguments, 2, message);
+    write_data("toy.arff");
+}
+
 static void train_evaluate_predict(void **state)
 {
     (void)state;
@@ -273,6 +281,9 @@ static void train_evaluate_predict(void **state)
     assert_true(json_number_value(json_object_get(test, "example_f1")) > 0.8);
     assert_true(exists("run/metrics.json") && exists("run/model/model.safetensors"));
     fails("train " TOY "--epochs 15 -o run", 2, "finished run");
+    refused_before_reading("train " TOY "--epochs 15 -o run", "run holds a finished run");
+    refused_before_reading("train " TOY "--epochs 15 -o err.txt", "err.txt is not a directory");
+    refused_before_reading("train " TOY "--epochs 15 -o .", ". is not empty and holds no run");
     json_t *evaluated = document("eval run --json -q --threads 1", 0);
     double before = json_number_value(json_object_get(test, "example_f1"));
     double after = json_number_value(json_object_get(json_object_get(evaluated, "test"), "example_f1"));
@@ -498,7 +509,7 @@ static void interrupted_runs_go_on(void **state)
     free(err);
     assert_true(exists("stopped/checkpoint.safetensors"));
     assert_false(exists("stopped/metrics.json"));
-    fails("train " TOY "--epochs 5 -o stopped", 2, "other settings");
+    refused_before_reading("train " TOY "--epochs 5 -o stopped", "other settings");
     char log[256];
     snprintf(log, sizeof log, "%s/stopped/metrics.jsonl", program_folder);
     assert_int_equal(unlink(log), 0); /* it comes back at the end of an epoch */
@@ -549,6 +560,10 @@ static void changed_data_is_refused(void **state)
         write_file(changed[i][0], changed[i][1]);
         snprintf(message, sizeof message, "begun holds an unfinished run with other data ('%s ", changed[i][0]);
         fails("train --resume begun -q", 2, message);
+        if (i == 0) {
+            write_file(changed[i][0], "no data set");
+            fails("train --resume begun -q", 2, message);
+        }
         write_file(changed[i][0], first[i]);
     }
 #undef UNFINISHED
