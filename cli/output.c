@@ -174,7 +174,8 @@ void sg_cli_notes(const sg_cli *cli, const sg_dataset *data)
         if (!note->warning && cli->verbosity < 1)
             continue;
         if (shown++ == MOST && cli->verbosity < 2) {
-            sg_cli_warn(cli, "more notes left out; `sealgraph data check` prints all");
+            sg_cli_warn(cli, "more %swarnings left out; `sealgraph data check` prints all",
+                        cli->verbosity < 1 ? "" : "notes and ");
             return;
         }
         if (note->warning)

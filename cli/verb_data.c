@@ -142,18 +142,22 @@ static int info(sg_cli *cli)
 
 static int print_notes(const sg_cli *cli, const sg_dataset *data)
 {
+    int count[2] = {0, 0}; /* notes, warnings */
+    for (int32_t i = 0; i < data->n_notes; i++)
+        count[data->notes[i].warning]++;
     if (!cli->json) {
         for (int32_t i = 0; i < data->n_notes; i++)
             printf("%-8s %s\n", data->notes[i].warning ? "warning" : "note", data->notes[i].text);
-        printf("%lld row%s, %d note%s\n", (long long)data->rows, data->rows == 1 ? "" : "s", (int)data->n_notes,
-               data->n_notes == 1 ? "" : "s");
+        printf("%lld row%s, %d warning%s, %d note%s\n", (long long)data->rows, data->rows == 1 ? "" : "s", count[1],
+               count[1] == 1 ? "" : "s", count[0], count[0] == 1 ? "" : "s");
         return SG_EXIT_OK;
     }
     json_t *notes = json_array();
     for (int32_t i = 0; i < data->n_notes; i++)
         json_array_append_new(notes, json_pack("{s:b,s:o}", "warning", data->notes[i].warning, "text",
                                                sg_json_text(data->notes[i].text)));
-    return sg_cli_json(json_pack("{s:I,s:o}", "rows", (json_int_t)data->rows, "notes", notes), SG_EXIT_OK);
+    return sg_cli_json(json_pack("{s:I,s:i,s:o}", "rows", (json_int_t)data->rows, "warnings", count[1], "notes", notes),
+                       SG_EXIT_OK);
 }
 
 static int check(sg_cli *cli)

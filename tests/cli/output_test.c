@@ -81,6 +81,10 @@ static void notes_are_told(void **state)
     write_file("odd.arff", "@relation 'x: -C 1'\n@attribute y {0,1}\n@attribute s string\n@attribute a numeric\n"
                            "@attribute b numeric\n@data\n{0 1,3 2,2 3}\n{0 0,2 1}\n{0 1,3 1}\n{2 2}\n{0 1,2 2,3 1}\n"
                            "{3 5}\n");
+    succeeds("data check odd.arff", "6 rows, 1 warning, 2 notes\n");
+    json_t *found = document("data check odd.arff --json", 0);
+    assert_int_equal(json_integer_value(json_object_get(found, "warnings")), 1);
+    json_decref(found);
 #define ODD "--files odd.arff --set data.fractions=[0.4,0.3,0.3] --set model.hidden=[2] --threads 1 --epochs 1 "
     static const char *const readers[] = {"train " ODD "-o odd --force", "train " ODD "--dry-run", "data info odd.arff",
                                           "data convert odd.arff --to libsvm -o -", "data split odd.arff",
