@@ -275,6 +275,40 @@ static void version_tells_what_is_usable(void **state)
     json_decref(found);
 }
 
+/* `SETTINGS record.sh ARGUMENTS` into the folder `kept`, of which `ls` then is this. */
+static void records(const char *settings, const char *arguments, int code, const char *files)
+{
+    char command[1024];
+    snprintf(command, sizeof command,
+             "cd %s && env -i PATH=/usr/bin:/bin SEALGRAPH=%s/sealgraph SEALGRAPH_MODULE_PATH=/nowhere MILLISECONDS=1 "
+             "THREADS=1 CARD='A Card' DATE=2026-01-01 OUT=%s/kept %s sh %s/benchmarks/record.sh %s >out.txt 2>err.txt; "
+             "test $? = %d && test \"$(ls -A kept 2>/dev/null | tr '\\n' ' ')\" = '%s'",
+             program_folder, SG_BINARY_DIR, program_folder, settings, SG_SOURCE_DIR, arguments, code, files);
+    if (system(command) != 0)
+        fail_msg("%s", command);
+}
+
+/* Results are kept when there are any, and not on a machine that lacks the GPU they should come from. */
+static void records_are_whole(void **state)
+{
+    (void)state;
+    if (system("PATH=/usr/bin:/bin python3 --version >/dev/null 2>&1") != 0)
+        skip();
+    records("", "ops", 1, "");
+    char *err = program_file("err.txt");
+    assert_non_null(strstr(err, "no GPU: no module for cuda"));
+    free(err);
+    records("DEVICES=cpu", "bert", 1, "");
+    records("DEVICES=cpu", "sprint", 2, "");
+    json_t *measured = bench_document(no_gpu, "ops --only softmax --shape 40x30 --json");
+    char path[128];
+    snprintf(path, sizeof path, "%s/ops.json", program_folder);
+    assert_int_equal(json_dump_file(measured, path, 0), 0);
+    json_decref(measured);
+    snprintf(path, sizeof path, "FROM=%s", program_folder);
+    records(path, "", 0, "a-card-2026-01-01.json a-card-2026-01-01.md ");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,6 +323,7 @@ int main(void)
         cmocka_unit_test(plot_as_png),
         cmocka_unit_test(two_devices),
         cmocka_unit_test(version_tells_what_is_usable),
+        cmocka_unit_test(records_are_whole),
     };
     return cmocka_run_group_tests(tests, program_make_folder, program_remove_folder);
 }
