@@ -368,18 +368,16 @@ static sg_status compile(product *p, sg_device *device, const sg_matmul_problem 
     sg_status status = sg_cuda_compile(device, text, "chain", &p->kernel, err);
     sg_free(text);
     SG_TRY(status);
+    /* No share of shared memory is asked for: a processor changes its share only when it runs nothing, so that kernels of different
+     * shares could not run on it together. */
     SG_TRY(sg_cuda_check(
         cudaFuncSetAttribute((const void *)p->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)p->shared),
         "shared memory of a product", err));
-    if (p->split > CLUSTER_MOST)
-        SG_TRY(sg_cuda_check(
-            cudaFuncSetAttribute((const void *)p->kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
-            "blocks of a product", err));
-    if (t->terms == FMA)
+    if (p->split <= CLUSTER_MOST)
         return SG_OK;
-    return sg_cuda_check(cudaFuncSetAttribute((const void *)p->kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
-                                              cudaSharedmemCarveoutMaxShared),
-                         "shared memory of a product", err);
+    return sg_cuda_check(
+        cudaFuncSetAttribute((const void *)p->kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
+        "blocks of a product", err);
 }
 
 static sg_status build(product *p, sg_device *device, const sg_kernel_spec *spec, sg_error *err)
