@@ -9,6 +9,7 @@ typedef struct held {
     sg_entry entry;
     uint64_t version;
     sg_mirror_owner *owner; /* has the value; NULL: `data` is the value */
+    bool housed;            /* `data` is in memory of the caller's */
 } held;
 
 struct sg_store {
@@ -50,7 +51,8 @@ static void free_entry(held *h)
 {
     if (!h)
         return;
-    sg_free_aligned(h->entry.data);
+    if (!h->housed)
+        sg_free_aligned(h->entry.data);
     sg_free((char *)h->entry.name);
     for (int32_t i = 0; i < SG_MAX_RANK; i++)
         sg_free((char *)h->entry.shape.name[i]);
@@ -289,6 +291,22 @@ sg_status sg_store_set(sg_store *store, const char *name, const double *in, int6
     return SG_OK;
 }
 
+static size_t bytes_of(const sg_store *store, const sg_entry *entry)
+{
+    return (size_t)sg_shape_count(&entry->shape) * element_size(store, entry->dtype);
+}
+
+static void copy_value(sg_store *copy, sg_entry *to, const sg_store *store, const sg_entry *from)
+{
+    int64_t n = sg_shape_count(&from->shape);
+    if (copy->real == store->real || from->dtype == SG_I32)
+        memcpy(to->data, from->data, bytes_of(store, from));
+    else
+        for (int64_t i = 0; i < n; i++)
+            entry_put(copy, to, i, entry_get(store, from, i));
+    to->ready = from->ready;
+}
+
 sg_store *sg_store_copy(const sg_store *store, sg_dtype real)
 {
     sg_store *copy = sg_store_new(real);
@@ -300,10 +318,48 @@ sg_store *sg_store_copy(const sg_store *store, sg_dtype real)
             sg_store_free(copy);
             return NULL;
         }
-        int64_t n = sg_shape_count(&from->shape);
-        for (int64_t i = 0; i < n; i++)
-            entry_put(copy, &copy->entries[at]->entry, i, entry_get(store, from, i));
-        copy->entries[at]->entry.ready = from->ready;
+        copy_value(copy, &copy->entries[at]->entry, store, from);
     }
     return copy;
+}
+
+sg_status sg_store_refresh(sg_store *copy, const sg_store *store, sg_error *err)
+{
+    for (int32_t e = 0; e < store->count; e++) {
+        held *to = copy->entries[e], *from = store->entries[e];
+        if (from->owner)
+            SG_TRY(from->owner->send(from->owner, e, to->entry.data, err));
+        else
+            copy_value(copy, &to->entry, store, &from->entry);
+        to->entry.ready = from->entry.ready;
+        sg_store_touch(copy, e);
+    }
+    return SG_OK;
+}
+
+enum { LINE = 64 };
+static size_t room_of(const sg_store *store, int32_t e)
+{
+    return (bytes_of(store, &store->entries[e]->entry) + LINE - 1) / LINE * LINE;
+}
+
+size_t sg_store_room(const sg_store *store)
+{
+    size_t bytes = 0;
+    for (int32_t e = 0; e < store->count; e++)
+        bytes += room_of(store, e);
+    return bytes;
+}
+
+void sg_store_house(sg_store *store, void *memory)
+{
+    char *at = memory;
+    for (int32_t e = 0; e < store->count; at += room_of(store, e++)) {
+        held *h = store->entries[e];
+        memcpy(at, h->entry.data, bytes_of(store, &h->entry));
+        if (!h->housed)
+            sg_free_aligned(h->entry.data);
+        h->entry.data = at;
+        h->housed = true;
+    }
 }

@@ -271,8 +271,10 @@ static sg_status go(sgi_group *g, bool alone, bool *go_on, sg_error *err)
             SG_TRY(advance(g, alone, go_on, err));
         else if (under_way(g))
             SG_TRY(collect(g, 0, alone, go_on, err));
-        else
+        else {
+            SG_TRY(sgi_files_done(g, err)); /* the team has what is being written */
             SG_TRY(sgi_team_open(g, beside, run, err));
+        }
     }
     return SG_OK;
 }

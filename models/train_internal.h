@@ -49,6 +49,7 @@ typedef struct sgi_run {
     sg_metrics validation; /* of the epoch that has ended */
     bool best;             /* so was it */
     double seconds;        /* that it took */
+    sg_shadow shadow;      /* its store then, while the team runs on */
     struct sgi_run *past;  /* the run as it was then, while its files are being written */
     bool writing;          /* they are */
     sg_train_result result;

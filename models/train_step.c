@@ -146,11 +146,18 @@ static void judge(sgi_run *run)
     run->best = sgi_schedule(&run->at, run->c, metric && metric->defined ? metric->value : 0);
 }
 
-/* Bring home what is about to be written: only one thread at a time may ask a device for something. */
-static void fetch(const sgi_run *run)
+/* Bring home what is about to be written: only one thread at a time may ask a device for something. A run that goes on meanwhile
+ * leaves its values where they are. */
+static sg_status fetch(sgi_run *run, sg_error *err)
 {
-    for (int32_t i = 0; (run->folder || run->best) && i < sg_store_count(run->store); i++)
+    const sgi_team *t = &run->group->team;
+    if (!run->folder && !run->best)
+        return SG_OK;
+    if (t->ahead)
+        return sg_shadow_refresh(&run->shadow, t->session, run->replica, err);
+    for (int32_t i = 0; i < sg_store_count(run->store); i++)
         sg_store_read(run->store, i);
+    return SG_OK;
 }
 
 /* The run as it is, with a store of its own if the run's goes on. */
@@ -159,8 +166,8 @@ static void freeze(sgi_run *run)
     sgi_run *past = run->past;
     *past = *run;
     run->writing = true;
-    if (run->group->team.ahead && (run->folder || run->best) && !(past->store = sg_store_copy(run->store, run->real)))
-        sg_fail(&run->err, SG_E_MEMORY, "out of memory");
+    if (run->group->team.ahead)
+        past->store = run->shadow.store;
 }
 
 static sg_status keep_best(sgi_run *past, sg_error *err)
@@ -220,8 +227,6 @@ sg_status sgi_files_done(sgi_group *g, sg_error *err)
             continue;
         run->writing = false;
         run->best_store = past->best_store;
-        if (past->store != run->store)
-            sg_store_free(past->store);
         if (status == SG_OK && past->err.status != SG_OK)
             status = failure_of(&past, 1, err);
         run->over |= past->over;
@@ -246,11 +251,13 @@ sg_status sgi_end_epochs(sgi_group *g, bool *go_on, sg_error *err)
         return SG_OK;
     SG_TRY(predict(g, SG_VALIDATION, err));
     SG_TRY(each(g, judge, err));
+    for (int32_t i = 0; i < g->n_ended; i++)
+        SG_TRY(fetch(g->ended[i], err));
+    SG_TRY(sg_session_wait(g->team.session, err));
     for (int32_t i = 0; i < g->n_ended; i++) {
-        fetch(g->ended[i]);
         g->ended[i]->seconds = now() - g->ended[i]->epoch_start;
+        freeze(g->ended[i]);
     }
-    SG_TRY(each(g, freeze, err));
     SG_TRY(
         sgi_crew_start(&g->crew, g->ended, g->n_ended, g->team.ahead || g->n_ended > 1 ? threads : 0, for_past, err));
     for (int32_t i = 0; i < g->n_ended; i++) {

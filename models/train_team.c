@@ -54,6 +54,8 @@ sg_status sgi_team_open(sgi_group *g, bool (*fits)(const sgi_run *run, const sgi
 
 void sgi_team_close(sgi_team *t)
 {
+    for (int32_t i = 0; i < t->n; i++)
+        sg_shadow_release(&t->run[i]->shadow, t->session);
     sg_predictor_free(t->predictor);
     sg_plan_free(t->plan);
     sg_session_free(t->session);

@@ -41,6 +41,13 @@ static sg_status fetch_entry(sg_mirror_owner *owner, int32_t entry, sg_error *er
     return s->apart->wait(s->device, err);
 }
 
+static sg_status send_entry(sg_mirror_owner *owner, int32_t entry, void *to, sg_error *err)
+{
+    sg_replica *r = (sg_replica *)owner;
+    sg_session *s = r->session;
+    return s->apart->download(s->device, to, mirror_of(r, entry), s->mirror[entry].bytes, err);
+}
+
 sg_status sg_replicas_open(sg_session *session, sg_store *first, sg_error *err)
 {
     int32_t n = session->n_replicas = session->options.replicas;
@@ -48,7 +55,7 @@ sg_status sg_replicas_open(sg_session *session, sg_store *first, sg_error *err)
     if (!session->replica)
         return sg_fail(err, SG_E_MEMORY, "out of memory for a session");
     for (int32_t r = 0; r < n; r++)
-        session->replica[r] = (sg_replica){.owner = {.fetch = fetch_entry},
+        session->replica[r] = (sg_replica){.owner = {.fetch = fetch_entry, .send = send_entry},
                                            .session = session,
                                            .store = r == 0 ? first : session->options.more[r - 1]};
     return SG_OK;
@@ -260,6 +267,36 @@ sg_status sg_session_fill(sg_session *s, void *to, int byte, size_t bytes, sg_er
         return s->apart->fill(s->device, to, byte, bytes, err);
     memset(to, byte, bytes);
     return SG_OK;
+}
+
+/* ---- copies of stores */
+
+static sg_status make_shadow(sg_shadow *shadow, sg_session *s, const sg_store *store, sg_error *err)
+{
+    shadow->store = sg_store_copy(store, sg_store_real(store));
+    if (!shadow->store)
+        return sg_fail(err, SG_E_MEMORY, "out of memory copying a store");
+    if (!s->apart)
+        return SG_OK;
+    shadow->memory = s->apart->allocate_host(s->device, sg_store_room(shadow->store));
+    if (!shadow->memory)
+        return sg_fail(err, SG_E_MEMORY, "out of memory copying a store: no page-locked memory");
+    sg_store_house(shadow->store, shadow->memory);
+    return SG_OK;
+}
+
+sg_status sg_shadow_refresh(sg_shadow *shadow, sg_session *s, int32_t replica, sg_error *err)
+{
+    const sg_store *store = s->replica[replica].store;
+    return shadow->store ? sg_store_refresh(shadow->store, store, err) : make_shadow(shadow, s, store, err);
+}
+
+void sg_shadow_release(sg_shadow *shadow, sg_session *s)
+{
+    sg_store_free(shadow->store);
+    if (shadow->memory)
+        s->apart->release_host(s->device, shadow->memory);
+    *shadow = (sg_shadow){0};
 }
 
 /* ---- failures that show later */

@@ -67,6 +67,16 @@ const char *sg_module_path(const char *name, char *out, size_t size);
  * of theirs (an index out of range) is reported here, by sg_plan_fetch, or by the next run. */
 sg_status sg_session_wait(sg_session *session, sg_error *err);
 
+/* A copy of a store of the session, [replica] in the order of its options. Its values are in memory that the device writes to fast. */
+typedef struct sg_shadow {
+    sg_store *store;
+    void *memory;
+} sg_shadow;
+/* Bring the copy up to date; the first time, of a zeroed one, make it. Values that are on the device stay there and are on their
+ * way until sg_session_wait. To be released before the session. */
+sg_status sg_shadow_refresh(sg_shadow *shadow, sg_session *session, int32_t replica, sg_error *err);
+void sg_shadow_release(sg_shadow *shadow, sg_session *session);
+
 /* Whether runs of the session's device return before their work is done, so that the host may prepare the next. */
 bool sg_session_runs_ahead(const sg_session *session);
 
