@@ -412,6 +412,40 @@ static void test_store_travels_when_asked(void **state)
     close_step(&b, true);
 }
 
+/* A copy of the store follows it with one wait for all values; they stay on the device, and later runs do not reach the copy. */
+static void test_copy_follows_store(void **state)
+{
+    (void)state;
+    step a = open_step(NULL, "cuda", (sg_session_options){0}), b = open_step(NULL, "cpu", (sg_session_options){0});
+    step *both[] = {&a, &b};
+    sg_shadow copy = {0};
+    sg_error err = {0};
+    for (int turn = 0; turn < 3; turn++) {
+        for (int side = 0; side < 2; side++) {
+            feed(both[side], turn);
+            run(both[side]);
+        }
+        mirror_counts before = *count;
+        good(sg_shadow_refresh(&copy, a.session, 0, &err), &err);
+        good(sg_session_wait(a.session, &err), &err);
+        if (turn > 0)
+            assert_int_equal(count->waits - before.waits, 1);
+        same_stores(copy.store, b.store);
+        sg_store *then = sg_store_copy(copy.store, SG_F32);
+        before = *count;
+        for (int side = 0; side < 2; side++)
+            run(both[side]);
+        good(sg_session_wait(a.session, &err), &err);
+        same_stores(copy.store, then);
+        assert_int_equal(count->uploads, before.uploads);
+        sg_store_free(then);
+    }
+    sg_shadow_release(&copy, a.session);
+    same_stores(a.store, b.store);
+    close_step(&a, true);
+    close_step(&b, true);
+}
+
 /* Sessions on one store take turns: each sees what the other has done. */
 static void test_shared_store(void **state)
 {
@@ -530,6 +564,7 @@ int main(void)
         cmocka_unit_test(test_replicas_that_do_not_fit),
         cmocka_unit_test(test_steady_state),
         cmocka_unit_test(test_store_travels_when_asked),
+        cmocka_unit_test(test_copy_follows_store),
         cmocka_unit_test(test_shared_store),
         cmocka_unit_test(test_out_of_memory),
         cmocka_unit_test(test_failing_allocations),
