@@ -56,8 +56,9 @@ static void options_without_effect(void **state)
     };
     write_data("toy.arff");
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        json_t *error = json_object_get(document(refused[i][0], 2), "error");
+        json_t *all = document(refused[i][0], 2), *error = json_object_get(all, "error");
         assert_non_null(strstr(json_string_value(json_object_get(error, "message")), refused[i][1]));
+        json_decref(all);
     }
     static const char *const quiet[] = {"help",       "init",          "data check toy.arff", "model info run",
                                         "bench step", "config schema", "completion bash",     "config show"};
