@@ -127,7 +127,7 @@ static void put_product(const sg_cuda_writer *w, sg_cuda_text *all)
 {
     sg_cuda_put(all,
                 "%s    if (!EARLY)\n        product_compute(a, b);\n"
-                "#pragma unroll 1\n    for (int begin = 0; begin < OWN; begin += EACH) {\n"
+                "#pragma unroll 1\n    for (int begin = first_pack(); begin < OWN; begin += EACH) {\n"
                 "        constexpr int V = EACH * W;\n        const product_places first(begin);\n%s"
                 "        if (EARLY)\n            product_compute(a, b);\n"
                 "        float element[V];\n        product_elements(a, b, begin, first, element);\n"
@@ -240,8 +240,8 @@ static void put_replica(const sg_cuda_writer *w, sg_cuda_text *all)
 {
     const sg_cuda_chain *c = w->chain;
     bool product = w->product;
-    sg_cuda_put(all, "    const unsigned long long offset = %s * stride;\n",
-                product ? "product_replica()" : "blockIdx.z");
+    sg_cuda_put(all, "    const unsigned long long offset = %s;\n",
+                product ? "product_offset(stride)" : "blockIdx.z * stride");
     if (product)
         sg_cuda_put(all, "    a = sg_further(a, offset);\n    b = sg_further(b, offset);\n");
     for (int32_t k = 0; k < c->n_input; k++)

@@ -55,7 +55,8 @@ typedef struct product {
  *     400x400, 3993x400 tn, K = 32       3.0, 10.4           3.2, 9.9          3.5, 8.3           WIDE
  *     32x1, 672x1 nn, K = 200            2.1, 2.4            3.2, 3.9 */
 enum { NARROW, SQUARE, WIDE, TALL, TENSOR_NARROW, TENSOR_SHORT, TENSOR, TENSOR_GROUP, TENSOR_PAIR, TENSOR_LONG };
-enum { TF32_NARROW = TENSOR_LONG + 1, TF32_SHORT, TF32_TALL, GROUP_24, GROUP_32, GROUP_40, GROUP_72, GROUP_80 };
+enum { TF32_NARROW = TENSOR_LONG + 1, TF32_SHORT, TF32_TALL };
+enum { GROUP_24 = TF32_TALL + 1, GROUP_32, GROUP_40, GROUP_72, GROUP_80, GROUP_160 };
 static const tile tiles[] = {
     [NARROW] = {FMA, 16, 32, 64, 4, 4, 1, 1, 8, 3, 0},
     [SQUARE] = {FMA, 32, 32, 64, 4, 4, 1, 2, 4, 3, 0},
@@ -75,6 +76,7 @@ static const tile tiles[] = {
     [GROUP_40] = {WGMMA, 64, 40, 32, 0, 0, 4, 1, 1, 2, 4},
     [GROUP_72] = {WGMMA, 64, 72, 32, 0, 0, 4, 1, 1, 2, 3},
     [GROUP_80] = {WGMMA, 64, 80, 16, 0, 0, 4, 1, 1, 2, 3},
+    [GROUP_160] = {WGMMA, 64, 160, 16, 0, 0, 8, 1, 1, 2, 1},
 };
 
 enum { FEW_ROWS = 48, SHORT_SUM = 64, LONG_SUM = 3072, HOPPER = 90 };
@@ -155,13 +157,14 @@ static int32_t tile_of(const sg_matmul_problem *p, const sg_device *device, int6
 static int64_t chunk_of(int64_t k, int32_t split) { return ((k + split - 1) / split + 3) / 4 * 4; }
 
 /* TENSOR_GROUP in another width, which changes no element's bits: the narrowest whose blocks, of all replicas, are at most the
- * processors, or else the one that computes the fewest columns. Rows of 24 columns would leave threads idle.
+ * processors, or else the one that computes the fewest columns. Rows of 24 columns would leave threads idle. Pairs of tiles of 80
+ * columns split the numbers of a once for both, where there are enough of them.
  *
- *     columns of a tile               24     32     40     64     72     80
+ *     columns of a tile               24     32     40     64     72     80     160
  *     672x200 nt, K = 159             6.6    7.3    8.0    10.1   11.5   12.5
- *       of ten replicas               23.9   23.3   22.0   28.4   18.9   21.8
+ *       of ten replicas               23.9   23.3   22.0   28.4   14.1   21.8
  *     200x159 tn, K = 672             7.0    6.7    8.1    7.8    -      10.7
- *       of ten replicas               30.2   23.4   24.6   23.3   -      17.1 */
+ *       of ten replicas               30.2   23.4   24.6   23.3   -      16.2   - */
 static int32_t group_of(const sg_matmul_problem *p, const sg_device *device, int32_t split)
 {
     static const int32_t narrow[] = {GROUP_24, GROUP_32, GROUP_40}, wide[] = {TENSOR_GROUP, GROUP_72, GROUP_80};
@@ -173,7 +176,9 @@ static int32_t group_of(const sg_matmul_problem *p, const sg_device *device, int
     for (int32_t i = 1; i < 3; i++)
         if (count_of(p, wide[i]) * tiles[wide[i]].bn < count_of(p, best) * tiles[best].bn)
             best = wide[i];
-    return best;
+    int64_t pairs = count_of(p, GROUP_160);
+    bool paired = best == GROUP_80 && count_of(p, best) == 2 * pairs && pairs * blocks >= device->processors;
+    return paired && device->replicas > 1 ? GROUP_160 : best;
 }
 
 /* Split until the blocks are about 1.6 times the processors, or as many as are to be there at a time, and not into chunks of
@@ -267,6 +272,8 @@ static int32_t at_once(const tile *t, const sg_cuda_chain *chain)
 
 /* What other blocks send lies where the stages were (product.cuh). */
 static bool is_late(const tile *t) { return t->terms == WGMMA; }
+/* What another block finishes goes there at once. */
+static bool sends(const tile *t, int32_t split) { return is_late(t) && split * 16 == t->bm; }
 
 static char *text_of(const sg_matmul_problem *p, const tile *t, int32_t split, const sg_cuda_chain *chain)
 {
@@ -281,13 +288,13 @@ static char *text_of(const sg_matmul_problem *p, const tile *t, int32_t split, c
         text, size,
         "constexpr int M = %lld, N = %lld, K = %lld, VA = %d, VB = %d, BM = %d, BN = %d, BK = %d, TM = %d, "
         "TN = %d, WX = %d, WY = %d, KG = %d, STAGES = %d, SPLIT = %d, CHUNK = %lld, BATCH = %lld;\n"
-        "constexpr int AT_ONCE = %d;\nconstexpr bool READS_EARLY = %d, HOLDS = %d, LATE = %d, TA = %d, TB = "
-        "%d;\n#define "
-        "PRODUCT_TERMS \"%s\"\n#define PRODUCT_BOUNDS %s\n",
+        "constexpr int AT_ONCE = %d;\nconstexpr bool READS_EARLY = %d, HOLDS = %d, LATE = %d, WITHIN = %d, TA = %d, "
+        "TB = %d;\n#define PRODUCT_TERMS \"%s\"\n#define PRODUCT_BOUNDS %s\n",
         (long long)p->m, (long long)p->n, (long long)p->k, wide(p->a_transposed ? p->m : p->k),
         wide(p->b_transposed ? p->k : p->n), t->bm, t->bn, t->bk, t->tm, t->tn, t->wx, t->wy, t->kg,
         stages_of(p, t, split), split, (long long)chunk_of(p->k, split), (long long)p->batch, (int)at_once(t, chain),
-        t->terms != WGMMA, holds(t, chain), is_late(t), p->a_transposed, p->b_transposed, texts[t->terms], bounds);
+        t->terms != WGMMA, holds(t, chain), is_late(t), is_split(t->terms), p->a_transposed, p->b_transposed,
+        texts[t->terms], bounds);
     n += put_start(text + n, size - (size_t)n, "A_AT", p, p->a_step);
     n += put_start(text + n, size - (size_t)n, "B_AT", p, p->b_step);
     snprintf(text + n, size - (size_t)n, "%s", chain->source);
@@ -340,23 +347,24 @@ static size_t operand_floats(terms terms, int32_t rows, int32_t columns, bool al
         return (size_t)rows * (size_t)(along ? columns + 4 : terms == TF32 ? columns + 8 : columns);
     if (terms == MMA)
         return (size_t)rows * (size_t)(columns + 8) * 3 / 2;
-    int32_t across = 128 + (columns >= 64 ? 16 : columns == 32 ? 32 : 64);
+    int32_t across = 128 + (columns % 64 == 0 ? 16 : columns % 32 == 0 ? 32 : 64);
     return (size_t)(rows / 8) * (size_t)(columns / 8) * (size_t)across * 3 / 4;
 }
 
-enum { RESTS = 4 }; /* floats at the end of a stage in parts */
 static size_t shared_bytes(const sg_matmul_problem *p, const tile *t, int32_t split, const sg_cuda_chain *chain)
 {
     size_t a =
         p->a_transposed ? operand_floats(t->terms, t->bk, t->bm, false) : operand_floats(t->terms, t->bm, t->bk, true);
     size_t b =
         p->b_transposed ? operand_floats(t->terms, t->bn, t->bk, true) : operand_floats(t->terms, t->bk, t->bn, false);
-    size_t stages = (a + b + (is_split(t->terms) ? RESTS : 0)) * (size_t)stages_of(p, t, split);
+    size_t stages = (a + b) * (size_t)stages_of(p, t, split);
     size_t sums = (size_t)(t->bm * (t->terms == FMA ? t->bn : t->bn + 8) * t->kg);
     size_t share = (size_t)((t->bm * t->bn + split - 1) / split);
     size_t shares = (split > 1 ? (size_t)split : 0) + (holds(t, chain) ? (size_t)chain->n_streams : 0);
-    if (is_late(t))
-        return (stages > sums + shares * share ? stages : sums + shares * share) * sizeof(float);
+    if (is_late(t)) {
+        size_t after = sends(t, split) ? sums : sums + shares * share;
+        return (stages > after ? stages : after) * sizeof(float);
+    }
     return ((stages > sums ? stages : sums) + shares * share) * sizeof(float);
 }
 

@@ -1,8 +1,8 @@
 // product.cuh - c = op(a) op(b) in float32, compiled with NVRTC together with the steps that follow it (chain_source.c).
 // product.c states the constants before this text: the sizes M, N, K of one matrix; TA, TB, whether a is stored [K, M] and b
 // [N, K]; VA, VB, the floats of one copy (4 where rows start on 16 bytes, else 1); A_AT and B_AT, where a matrix of the batch
-// starts; the tile; AT_ONCE, how many elements a thread finishes at a time at most, READS_EARLY and HOLDS; and PRODUCT_TERMS, the text that
-// adds up terms: product_fma.cuh, product_mma.cuh, product_warp.cuh, product_wgmma.cuh or product_tf32.cuh.
+// starts; the tile; AT_ONCE, how many elements a thread finishes at a time at most, READS_EARLY, HOLDS, LATE and WITHIN; and PRODUCT_TERMS,
+// the text that adds up terms: product_fma.cuh, product_mma.cuh, product_warp.cuh, product_wgmma.cuh or product_tf32.cuh.
 //
 // A cluster of SPLIT blocks computes a tile of BM x BN elements, each block a range of CHUNK of the sum. In a block, KG groups of
 // warps share each stage of BK terms. Partial sums meet in shared memory, those of other blocks in the memory of the block that
@@ -31,7 +31,20 @@ template <int V> __device__ __forceinline__ void copy_async(float *to, const flo
 
 __device__ __forceinline__ int product_rank() { return blockIdx.z % SPLIT; }
 __device__ __forceinline__ int product_batch() { return blockIdx.z / SPLIT % BATCH; }
-__device__ __forceinline__ int product_replica() { return blockIdx.z / SPLIT / BATCH; }
+// How far a replica's memory is from the first's. All lanes agree, but as the compiler does not know that, it keeps the result instead of
+// computing it again for each pointer.
+__device__ __forceinline__ unsigned long long product_offset(unsigned long long stride)
+{
+    return __shfl_sync(0xffffffffu, blockIdx.z / SPLIT / BATCH * stride, 0);
+}
+
+// Where the tile starts. If WITHIN, one at the end of a matrix that is large enough lies back, so that all of it is inside; what it has
+// in common with the tile before is that one's.
+__device__ __forceinline__ int product_row() { return WITHIN && M >= BM ? min(blockIdx.y * BM, M - BM) : blockIdx.y * BM; }
+__device__ __forceinline__ int product_column() { return WITHIN && N >= BN ? min(blockIdx.x * BN, N - BN) : blockIdx.x * BN; }
+
+// If LATE, a block finishes whole lines of the tile, and if those are the rows of a warp, the warp sends them (SENDS).
+constexpr bool LINED = LATE && BM % SPLIT == 0, SENDS = LATE && SPLIT * 16 == BM;
 
 #include PRODUCT_TERMS
 
@@ -82,11 +95,11 @@ __device__ __forceinline__ void product_compute(const float *a, const float *b)
     if constexpr (SPLIT > 1 && !LATE)
         asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 #endif
-    product_sums(a + A_AT(product_batch()), b + B_AT(product_batch()), blockIdx.y * BM, blockIdx.x * BN, first, end);
+    product_sums(a + A_AT(product_batch()), b + B_AT(product_batch()), product_row(), product_column(), first, end);
 #if __CUDA_ARCH__ >= 900
-    if constexpr (SPLIT > 1 && LATE)
+    if constexpr (SPLIT > 1 && LATE && !SENDS)
         asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-    if constexpr (SPLIT > 1)
+    if constexpr (SPLIT > 1 && !SENDS)
         exchange();
 #endif
     if constexpr (HOLDS)
@@ -96,8 +109,8 @@ __device__ __forceinline__ void product_compute(const float *a, const float *b)
 // The place in the result of the e-th of this block's elements, or NOWHERE.
 __device__ __forceinline__ index product_place(int e)
 {
-    int t = SPLIT > 1 ? product_rank() * SHARE + e : e, row = blockIdx.y * BM + t / BN, column = blockIdx.x * BN + t % BN;
-    bool inside = e < SHARE && t < TILE && row < M && column < N;
+    int t = SPLIT > 1 ? product_rank() * SHARE + e : e, row = product_row() + t / BN, column = product_column() + t % BN;
+    bool inside = e < SHARE && t < TILE && row < M && column < N && row >= blockIdx.y * BM && column >= blockIdx.x * BN;
     return inside ? ((index)product_batch() * M + row) * N + column : NOWHERE;
 }
 
@@ -105,13 +118,58 @@ __device__ __forceinline__ index product_place(int e)
 // computed, and if they are all, before the product.
 constexpr int neighbours(int w) { return w < 4 && 2 * w <= AT_ONCE && 2 * w * THREADS <= SHARE ? neighbours(2 * w) : w; }
 constexpr int W = N % 4 == 0 && SHARE % 4 == 0 ? neighbours(1) : 1;
-constexpr int OWN = (SHARE / W + THREADS - 1) / THREADS;
+
+// If LINED, SIDE threads are side by side in each line, and again, TURNS times, until it is done: as many as leave the fewest packs to a
+// thread. Its packs are in the same columns of each line.
+constexpr int LINES = BM / SPLIT, PACKS = (N < BN ? N : BN) / W;
+constexpr int turns(int side) { return (PACKS + side - 1) / side; }
+constexpr int packs(int side) { return turns(side) * ((LINES + THREADS / side - 1) / (THREADS / side)); }
+constexpr int best_side(int side)
+{
+    int best = side;
+    for (; side > 0 && (turns(side) == 1 || turns(side) * W <= AT_ONCE); side--)
+        best = packs(side) < packs(best) ? side : best;
+    return best;
+}
+constexpr int SIDE = best_side(PACKS < THREADS ? PACKS : THREADS), TURNS = turns(SIDE);
+constexpr int OWN = LINED ? packs(SIDE) : (SHARE / W + THREADS - 1) / THREADS;
 constexpr int most_each(int each) { return 2 * each <= OWN && 2 * each * W <= AT_ONCE ? most_each(2 * each) : each; }
-constexpr int EACH = most_each(1);
+constexpr int EACH = LINED && TURNS > 1 && TURNS * W <= AT_ONCE ? TURNS : most_each(1);
 constexpr bool EARLY = EACH == OWN && READS_EARLY && !HOLDS;
 enum product_access { NEIGHBOURS, SAME, ELEMENTS };
 
 __device__ __forceinline__ int product_pack(int q) { return (q * THREADS + threadIdx.x) * W; }
+
+// Of pack begin + q of a thread, its first element.
+struct product_spot {
+    int line, column;
+    bool has;
+    __device__ __forceinline__ product_spot(int begin, int q)
+    {
+        constexpr int MANY = THREADS / SIDE;
+        constexpr bool STEADY = EACH % TURNS == 0;
+        int turn = STEADY ? q % TURNS : (begin + q) % TURNS, pass = STEADY ? begin / TURNS + q / TURNS : (begin + q) / TURNS;
+        line = pass * MANY + threadIdx.x / SIDE;
+        column = (turn * SIDE + threadIdx.x % SIDE) * W;
+        has = (THREADS % SIDE == 0 || threadIdx.x < MANY * SIDE) && (PACKS % SIDE == 0 || column < PACKS * W);
+        has &= OWN / TURNS * MANY == LINES && OWN % EACH == 0 || line < LINES;
+    }
+    __device__ __forceinline__ index place() const
+    {
+        int row = product_row() + (SPLIT > 1 ? product_rank() * LINES : 0) + line, all = product_column() + column;
+        bool inside = has && (M >= BM || row < M) && row >= blockIdx.y * BM && all >= blockIdx.x * BN;
+        return inside ? ((index)product_batch() * M + row) * N + all : NOWHERE;
+    }
+};
+
+// Lines that the tile before finishes are passed over.
+__device__ __forceinline__ int first_pack()
+{
+    constexpr int MANY = THREADS / SIDE;
+    if constexpr (!LINED || SPLIT > 1 || TURNS > 1 || !WITHIN || M % BM == 0)
+        return 0;
+    return (int)(blockIdx.y * BM - product_row()) / (MANY * EACH) * EACH;
+}
 
 struct product_places {
     index at[EACH];
@@ -119,7 +177,10 @@ struct product_places {
     {
 #pragma unroll
         for (int q = 0; q < EACH; q++)
-            at[q] = product_place(product_pack(begin + q));
+            if constexpr (LINED)
+                at[q] = product_spot(begin, q).place();
+            else
+                at[q] = product_place(product_pack(begin + q));
     }
 };
 
@@ -221,14 +282,20 @@ __device__ __noinline__ float plain_sum(const float *a, const float *b, index i)
     return v;
 }
 
-__device__ __forceinline__ sg_pack<float, W> product_sum(int e)
+__device__ __forceinline__ sg_pack<float, W> product_sum(int begin, int q)
 {
-    if constexpr (SPLIT == 1)
-        return sum_of_groups<W>(e);
-    sg_pack<float, W> v = *(const sg_pack<float, W> *)(product_memory + WORK + e);
+    int at = WORK + product_pack(begin + q), each = SHARE;
+    if constexpr (SPLIT == 1 && !LINED)
+        return sum_of_groups<W>(product_pack(begin + q));
+    if constexpr (LINED) {
+        const product_spot spot(begin, q);
+        at = spot.line * (SPLIT == 1 || SENDS ? PITCH_C : BN) + spot.column + (SPLIT == 1 || SENDS ? 0 : WORK);
+        each = SENDS ? LINES * PITCH_C : SHARE;
+    }
+    sg_pack<float, W> v = *(const sg_pack<float, W> *)(product_memory + at);
 #pragma unroll
     for (int r = 1; r < SPLIT; r++)
-        add_to(v, product_memory + WORK + r * SHARE + e);
+        add_to(v, product_memory + at + r * each);
     return v;
 }
 
@@ -236,6 +303,12 @@ __device__ __forceinline__ sg_pack<float, W> product_sum(int e)
 __device__ __forceinline__ void mend(const float *a, const float *b, const product_places &places, float (&v)[EACH * W])
 {
     unsigned wrong = 0;
+    float zero = 0;
+#pragma unroll
+    for (int k = 0; k < EACH * W; k++)
+        zero = fmaf(v[k], 0.0f, zero);
+    if (zero == 0)
+        return;
 #pragma unroll
     for (int k = 0; k < EACH * W; k++)
         wrong |= v[k] - v[k] == 0 ? 0u : 1u << k;
@@ -261,7 +334,7 @@ __device__ __forceinline__ void product_elements(const float *a, const float *b,
     for (int q = 0; q < EACH; q++) {
         sg_pack<float, W> pack = {};
         if (places.at[q] != NOWHERE)
-            pack = product_sum(product_pack(begin + q));
+            pack = product_sum(begin, q);
 #pragma unroll
         for (int k = 0; k < W; k++)
             v[q * W + k] = pack.x[k];

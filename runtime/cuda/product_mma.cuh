@@ -4,12 +4,15 @@ constexpr int ROWS_W = BM / WY, COLUMNS_W = BN / WX, FM = ROWS_W / 16, FN = COLU
 static_assert(BM % (16 * WY) == 0 && BN % (16 * WX) == 0 && BK % 16 == 0 && STEPS % KG == 0, "a tile that does not add up");
 // The operands stay as they are stored; rows of bfloat16 are padded by 16 bytes, so that 8 rows of 16 bytes touch all banks.
 constexpr int PITCH_A = (TA ? BM : BK) + 8, PITCH_B = (TB ? BK : BN) + 8;
-constexpr int SIZE_A = (TA ? BK : BM) * PITCH_A, SIZE_B = (TB ? BN : BK) * PITCH_B, RESTS = 4, STAGE = 3 * (SIZE_A + SIZE_B) / 2 + RESTS;
+constexpr int SIZE_A = (TA ? BK : BM) * PITCH_A, SIZE_B = (TB ? BN : BK) * PITCH_B, STAGE = 3 * (SIZE_A + SIZE_B) / 2;
 constexpr int PITCH_C = BN + 8;
 
 template <int SIZE, int PITCH> struct place {
     static constexpr int PLANE = 2 * SIZE;
-    __device__ static __forceinline__ int at(int row, int down, int column) { return 2 * ((row + down) * PITCH + column); }
+    __device__ static __forceinline__ int at(int row, int down, int column, int across)
+    {
+        return 2 * ((row + down) * PITCH + column + across);
+    }
 };
 typedef place<SIZE_A, PITCH_A> place_a;
 typedef place<SIZE_B, PITCH_B> place_b;
@@ -106,30 +109,19 @@ __device__ __forceinline__ void product_sums(const float *a, const float *b, int
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = warp / (WX * WY), w = warp % (WX * WY);
     int row_w = w / WX * ROWS_W, column_w = w % WX * COLUMNS_W;
     float sum[FM][FN][4] = {};
-    passing_a pa;
-    passing_b pb;
-    a += TA ? (size_t)first * M + row : (size_t)row * K + first;
-    b += TB ? (size_t)column * K + first : (size_t)first * N + column;
-    const auto load = [&](int terms) {
-        load_stage(pa, pb, a, b, M - row, N - column, terms);
-        a += TA ? BK * M : BK;
-        b += TB ? BK : BK * N;
-    };
-    load(end - first);
-    store_stage(pa, pb, 0);
-    load(end - first - BK);
+    stages next(a, b, row, column, first);
+    next.load(end - first);
+    bool rests = next.store(0);
+    next.load(end - first - BK);
 #pragma unroll 1
     for (int left = end - first, at = 0; left > 0; left -= BK, at ^= 1) {
-        __syncthreads();
-        if (!has_rests(at, 0))
-            add_stage<false, true>(sum, at, group, row_w, column_w, lane);
-        else if (!has_rests(at, 1))
-            add_stage<true, false>(sum, at, group, row_w, column_w, lane);
-        else
+        if (__syncthreads_or(rests))
             add_stage<true, true>(sum, at, group, row_w, column_w, lane);
+        else
+            add_stage<!TESTS_A, TESTS_A>(sum, at, group, row_w, column_w, lane);
         if (left > BK) {
-            store_stage(pa, pb, at ^ 1);
-            load(left - 2 * BK);
+            rests = next.store(at ^ 1);
+            next.load(left - 2 * BK);
         }
     }
     __syncthreads();
