@@ -47,7 +47,8 @@ typedef struct sg_cuda_attention {
 } sg_cuda_attention;
 
 /* Numbers kept for each query between kernels, one plane each of batch * heads * `padded` floats: P = over 2^(s - shift) with s
- * in powers of two, and d, c, td as above. Padding has shift = inf and zeros. */
+ * in powers of two, and d, c, td as above. Padding has shift = inf and zeros; so have queries that attend to nothing, which have no
+ * gradient whatever the cotangent of their logsumexp is, -inf: 0 (dP - d) is to be 0. */
 enum { SG_ATTENTION_SHIFT, SG_ATTENTION_OVER, SG_ATTENTION_D, SG_ATTENTION_C, SG_ATTENTION_TD, SG_ATTENTION_PLANES };
 
 /* Operands on the device; NULL where there is none, or its tangent or cotangent is zero. */

@@ -64,9 +64,10 @@ __global__ void attention_rows(const sg_cuda_attention a, const sg_cuda_attentio
         d += __shfl_xor_sync(0xffffffffu, d, mask);
     if (threadIdx.x % 8)
         return;
-    sg_plane(a, x, SG_ATTENTION_SHIFT, head)[query] = lse == -INFINITY ? INFINITY : lse * SG_LOG2_E;
+    const bool attends = lse != -INFINITY;
+    sg_plane(a, x, SG_ATTENTION_SHIFT, head)[query] = attends ? lse * SG_LOG2_E : INFINITY;
     sg_plane(a, x, SG_ATTENTION_OVER, head)[query] = 1;
-    sg_plane(a, x, SG_ATTENTION_D, head)[query] = query < a.queries && x.g_lse ? d - x.g_lse[number] : d;
+    sg_plane(a, x, SG_ATTENTION_D, head)[query] = attends ? d - (x.g_lse ? x.g_lse[number] : 0) : 0;
 }
 
 static void row_numbers(const sg_cuda_attention *a, const sg_cuda_attention_operands *x, cudaStream_t stream)

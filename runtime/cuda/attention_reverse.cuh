@@ -172,16 +172,15 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
     if (sg_lane() % 4)
         return;
     sg_each_row<S>(p.first, (int)sg_padded_queries(a), [&](int t, int half, int row) {
-        const bool valid = row < a.queries;
+        const bool attends = row < a.queries && sum.at[t][half] != 0;
         const int64_t number = (int64_t)p.head * a.queries + row;
-        sg_plane(a, x, SG_ATTENTION_SHIFT, p.head)[row] =
-            !valid || most.at[t][half] == -INFINITY ? INFINITY : most.at[t][half];
-        sg_plane(a, x, SG_ATTENTION_OVER, p.head)[row] = valid ? sum.at[t][half] : 0;
-        sg_plane(a, x, SG_ATTENTION_D, p.head)[row] = valid ? d.at[t][half] - (x.g_lse ? x.g_lse[number] : 0) : 0;
+        sg_plane(a, x, SG_ATTENTION_SHIFT, p.head)[row] = attends ? most.at[t][half] : INFINITY;
+        sg_plane(a, x, SG_ATTENTION_OVER, p.head)[row] = attends ? sum.at[t][half] : 0;
+        sg_plane(a, x, SG_ATTENTION_D, p.head)[row] = attends ? d.at[t][half] - (x.g_lse ? x.g_lse[number] : 0) : 0;
         if (SECOND) {
-            sg_plane(a, x, SG_ATTENTION_C, p.head)[row] = valid ? c.at[t][half] : 0;
+            sg_plane(a, x, SG_ATTENTION_C, p.head)[row] = attends ? c.at[t][half] : 0;
             sg_plane(a, x, SG_ATTENTION_TD, p.head)[row] =
-                valid ? td.at[t][half] - (x.tg_lse ? x.tg_lse[number] : 0) : 0;
+                attends ? td.at[t][half] - (x.tg_lse ? x.tg_lse[number] : 0) : 0;
         }
     });
 }
