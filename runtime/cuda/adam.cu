@@ -6,34 +6,26 @@
  * The coefficients depend on the device's lr and t: each block computes them while its operands are on their way. */
 #include "runtime/cuda/adam_step.cuh"
 
-enum { DEPTH = 2, SPAN = 4 * DEPTH * SG_BLOCK }; /* float4 of a thread; elements of a block */
+enum { SPAN = 4 * SG_BLOCK }; /* elements of a block, four a thread */
 
 __device__ static inline void step_quads(const sg_cuda_adam &a, const sg_cuda_adam_member &x, int64_t first)
 {
     __shared__ slow_coefficients shared;
-    float4 p[DEPTH], g[DEPTH], m[DEPTH], v[DEPTH];
-    int64_t quads = x.count / 4;
-#pragma unroll
-    for (int k = 0; k < DEPTH; k++) {
-        int64_t i = first / 4 + k * SG_BLOCK + threadIdx.x;
-        if (i < quads) {
-            p[k] = ((const float4 *)x.p)[i];
-            g[k] = ((const float4 *)x.g)[i];
-            m[k] = ((const float4 *)x.m)[i];
-            v[k] = ((const float4 *)x.v)[i];
-        }
+    float4 p, g, m, v;
+    int64_t quads = x.count / 4, q = first / 4 + threadIdx.x;
+    if (q < quads) {
+        p = ((const float4 *)x.p)[q];
+        g = ((const float4 *)x.g)[q];
+        m = ((const float4 *)x.m)[q];
+        v = ((const float4 *)x.v)[q];
     }
     begin(a, &shared);
     const adam_coefficients c = finish(a, &shared);
-#pragma unroll
-    for (int k = 0; k < DEPTH; k++) {
-        int64_t i = first / 4 + k * SG_BLOCK + threadIdx.x;
-        if (i < quads) {
-            step_4(c, g[k], &p[k], &m[k], &v[k]);
-            ((float4 *)x.p_out)[i] = p[k];
-            ((float4 *)x.m_out)[i] = m[k];
-            ((float4 *)x.v_out)[i] = v[k];
-        }
+    if (q < quads) {
+        step_4(c, g, &p, &m, &v);
+        ((float4 *)x.p_out)[q] = p;
+        ((float4 *)x.m_out)[q] = m;
+        ((float4 *)x.v_out)[q] = v;
     }
     int64_t i = 4 * quads + threadIdx.x;
     if (i < x.count && i < first + SPAN) {
@@ -72,6 +64,7 @@ __global__ void adam(sg_cuda_adam a, const __grid_constant__ sg_cuda_adam_member
     }
     sg_cuda_adam_member x = members.at[low];
     to_replica(stride, &a, &x);
+    sg_wait();
     int64_t first = (int64_t)(blockIdx.x - x.first_block) * SPAN;
     if (x.in_quads)
         step_quads(a, x, first);
@@ -88,6 +81,6 @@ extern "C" void sg_cuda_adam_steps(const sg_cuda_adam *a, sg_cuda_adam_members *
         x->in_quads = in_quads(x);
         blocks += (unsigned)((x->count + SPAN - 1) / SPAN);
     }
-    SG_CUDA_LAUNCH_EACH(adam, blocks, SG_BLOCK, where, *a, *members);
+    SG_CUDA_LAUNCH_EARLY(adam, blocks, SG_BLOCK, where, *a, *members);
 }
 
