@@ -3,29 +3,40 @@
 #include "runtime/cuda/product_vector_internal.h"
 #include "runtime/cuda/replica.cuh"
 
-enum { AT_ONCE = 8 };
-
 template <int V> struct __align__(4 * V) columns {
     float x[V];
 };
 
-/* Threads have V columns each; the rows that a column's threads have are part of the order of its sum. */
+/* A block has LANES threads of V columns each and ROWS such rows of threads, each thread as many sums: which of them a row of the matrix
+ * goes to is part of the order, as if SUMS ROWS rows of threads had one each. */
 template <int V> struct shape {
-    static constexpr int LANES = V == 4 ? 8 : 16, ROWS = V == 4 ? 128 : 32, COLUMNS = LANES * V, THREADS = LANES * ROWS;
+    static constexpr int LANES = V == 4 ? 4 : 16, ROWS = V == 4 ? 64 : 32, SUMS = V == 4 ? 2 : 1, COLUMNS = LANES * V,
+                         THREADS = LANES * ROWS, AT_ONCE = V == 4 ? 12 : 8;
 };
 
-template <int V>
-__global__ void __launch_bounds__(shape<V>::THREADS) vector_product(int32_t k, int32_t n, const float *a, const float *b, float *c, size_t stride)
+template <int V> __device__ static inline void add(columns<V> *sum, const columns<V> &x)
 {
-    constexpr int LANES = shape<V>::LANES, ROWS = shape<V>::ROWS;
+#pragma unroll
+    for (int v = 0; v < V; v++)
+        sum->x[v] += x.x[v];
+}
+
+/* The bounds leave registers for all loads of a thread at once. */
+template <int V>
+__global__ void __launch_bounds__(shape<V>::THREADS, 512 / shape<V>::THREADS)
+    vector_product(int32_t k, int32_t n, const float *a, const float *b, float *c, size_t stride)
+{
+    constexpr int LANES = shape<V>::LANES, ROWS = shape<V>::ROWS, SUMS = shape<V>::SUMS, AT_ONCE = shape<V>::AT_ONCE;
     __shared__ columns<V> room[ROWS][LANES];
     a = sg_replica_of(a, stride);
     b = sg_replica_of(b, stride);
     c = sg_replica_of(c, stride);
-    sg_wait();
     int lane = threadIdx.x % LANES, row = threadIdx.x / LANES, column = (int)blockIdx.x * shape<V>::COLUMNS + lane * V;
-    columns<V> sum = {};
-    for (int i = row; column < n && i < k; i += AT_ONCE * ROWS) {
+    const float *from = b + (int64_t)row * n + min(column, n - V);
+    columns<V> sum[SUMS] = {};
+    sg_wait();
+#pragma unroll 1
+    for (int i = row; i < k; i += AT_ONCE * ROWS, from += AT_ONCE * ROWS * n) {
         float factor[AT_ONCE];
         columns<V> x[AT_ONCE];
 #pragma unroll
@@ -34,22 +45,22 @@ __global__ void __launch_bounds__(shape<V>::THREADS) vector_product(int32_t k, i
             x[u] = {};
             if (i + u * ROWS < k) {
                 factor[u] = a[i + u * ROWS];
-                x[u] = *(const columns<V> *)(b + (int64_t)(i + u * ROWS) * n + column);
+                x[u] = *(const columns<V> *)(from + u * ROWS * n);
             }
         }
 #pragma unroll
         for (int u = 0; u < AT_ONCE; u++)
 #pragma unroll
             for (int v = 0; v < V; v++)
-                sum.x[v] += factor[u] * x[u].x[v];
+                sum[u % SUMS].x[v] += factor[u] * x[u].x[v];
     }
-    room[row][lane] = sum;
+    for (int left = SUMS / 2; left > 0; left /= 2)
+        add(&sum[0], sum[left]);
+    room[row][lane] = sum[0];
     for (int left = ROWS / 2; left > 0; left /= 2) {
         __syncthreads();
         if (row < left)
-#pragma unroll
-            for (int v = 0; v < V; v++)
-                room[row][lane].x[v] += room[row + left][lane].x[v];
+            add(&room[row][lane], room[row + left][lane]);
     }
     if (row == 0 && column < n)
         *(columns<V> *)(c + column) = room[0][lane];

@@ -5,8 +5,9 @@
 #include "runtime/cuda/sum_internal.h"
 
 enum {
-    BATCH = 8,   /* pieces read at once */
-    FEW_ROWS = 8 /* of threads, whose sums one of them adds up */
+    BATCH = 8,         /* pieces read at once */
+    FEW_ROWS = 8,      /* of threads, whose sums one of them adds up */
+    LEAST_COLUMNS = 32 /* of a block with threads of four */
 };
 
 /* Pieces at x, x + step, ... added to `sum`; `left` of them are there, of which this takes at most a batch. */
@@ -130,6 +131,76 @@ __global__ void __launch_bounds__(SG_CUDA_SUM_THREADS(V), V > 1 ? 4 : 2) sum_col
     }
 }
 
+__device__ static inline void add_quad(float4 *sum, float4 x)
+{
+    sum->x += x.x;
+    sum->y += x.y;
+    sum->z += x.z;
+    sum->w += x.w;
+}
+
+/* As sum_columns of single elements, by blocks as deep whose threads have four columns each, and LOADS elements of those at most: all of
+ * them at once, for which the bounds leave registers. */
+template <int LANES, int ROWS, int LOADS>
+__global__ void __launch_bounds__(LANES *ROWS, 512 / (LANES * ROWS))
+    sum_quads(int size, int quads, const float *x, float *y, size_t stride)
+{
+    __shared__ float4 room[ROWS][LANES];
+    int lane = threadIdx.x % LANES, row = threadIdx.x / LANES, quad = blockIdx.x * LANES + lane;
+    int64_t slab = blockIdx.y;
+    const float4 *from = (const float4 *)sg_replica_of(x, stride) + (slab * size + row) * quads + min(quad, quads - 1);
+    float4 piece[LOADS], sum = {0, 0, 0, 0};
+    sg_wait();
+#pragma unroll
+    for (int u = 0; u < LOADS; u++) {
+        piece[u] = {0, 0, 0, 0};
+        if (row + u * ROWS < size)
+            piece[u] = from[u * ROWS * quads];
+    }
+#pragma unroll
+    for (int u = 0; u < LOADS; u++)
+        add_quad(&sum, piece[u]);
+    room[row][lane] = sum;
+    __syncthreads();
+#pragma unroll
+    for (int left = ROWS / 2; left >= FEW_ROWS; left /= 2) {
+        if (row < left)
+            add_quad(&room[row][lane], room[row + left][lane]);
+        __syncthreads();
+    }
+    if (row > 0 || quad >= quads)
+        return;
+    sum = room[0][lane];
+#pragma unroll
+    for (int k = 1; k < FEW_ROWS; k++)
+        add_quad(&sum, room[k][lane]);
+    ((float4 *)sg_replica_of(y, stride))[slab * quads + quad] = sum;
+}
+
+template <int LANES, int ROWS, int LOADS>
+static bool launch_quads(const sg_cuda_sum_pass *p, const void *x, void *y, sg_cuda_where where)
+{
+    int quads = (int)p->inner / 4;
+    dim3 blocks((unsigned)(quads + LANES - 1) / LANES, (unsigned)p->outer);
+    if (p->size > LOADS * ROWS)
+        return false;
+    SG_CUDA_LAUNCH_EARLY((sum_quads<LANES, ROWS, LOADS>), blocks, LANES * ROWS, where, (int)p->size, quads,
+                         (const float *)x, (float *)y);
+    return true;
+}
+
+/* False where the pass is not of that form. */
+static bool run_quads(const sg_cuda_sum_pass *p, const void *x, void *y, sg_cuda_where where)
+{
+    bool fits = p->form == SG_CUDA_SUM_COLUMNS && p->vector == 1 && p->chunks == 1 && !p->in_bf16 && !p->out_bf16 &&
+                p->inner % 4 == 0 && p->inner >= LEAST_COLUMNS && p->inner <= INT32_MAX / 1024 && p->outer <= UINT16_MAX;
+    return fits && (p->rows == 64   ? launch_quads<4, 64, 12>(p, x, y, where)
+                    : p->rows == 32 ? launch_quads<8, 32, 4>(p, x, y, where)
+                    : p->rows == 16 ? launch_quads<8, 16, 4>(p, x, y, where)
+                    : p->rows == 8  ? launch_quads<8, 8, 4>(p, x, y, where)
+                                    : false);
+}
+
 template <class I, class O, int V>
 static void run_form(const sg_cuda_sum_pass *p, const void *in, void *out, sg_cuda_where where)
 {
@@ -155,6 +226,8 @@ static void run(const sg_cuda_sum_pass *p, const void *in, void *out, sg_cuda_wh
 
 extern "C" void sg_cuda_sum(const sg_cuda_sum_pass *p, const void *in, void *out, sg_cuda_where where)
 {
+    if (run_quads(p, in, out, where))
+        return;
     if (p->in_bf16 && p->out_bf16)
         run<sg_bf16, sg_bf16>(p, in, out, where);
     else if (p->in_bf16)
