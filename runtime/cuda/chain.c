@@ -11,8 +11,18 @@
 #undef SG_OP
 
 /* Threads of a block; blocks and busy threads a multiprocessor. A thread with a wide pack is worth its start, and one pack for
- * each thread is as fast as memory; others take one after the other. The start of a draw takes about as long as a pack of it. */
-enum { BLOCK = SG_CUDA_CHAIN_BLOCK, WAVES = 16, WAVES_DRAWN = 8, BUSY = 512, PACK_ONCE = 4, MOST_PARAMETERS = 512 };
+ * each thread is as fast as memory; others take one after the other. The start of a draw takes about as long as a pack of it. Many
+ * replicas are bound by instructions: wide packs have fewer. */
+enum {
+    BLOCK = SG_CUDA_CHAIN_BLOCK,
+    WAVES = 16,
+    WAVES_DRAWN = 8,
+    BUSY = 512,
+    PACK_ONCE = 4,
+    MANY_REPLICAS = 4,
+    MANY_FEWER = 4, /* busy threads */
+    MOST_PARAMETERS = 512
+};
 
 typedef struct chain {
     sg_cuda_chain text;
@@ -60,6 +70,8 @@ static sg_status busy_threads(const sg_device *device, int64_t *out, sg_error *e
         return sg_fail(err, SG_E_CONFIG, "SEALGRAPH_CUDA_BUSY must be a whole number in [0, %d], not '%.40s'", BUSY,
                        wish);
     int64_t all = device->processors * (int64_t)each;
+    if (device->replicas >= MANY_REPLICAS)
+        all /= MANY_FEWER;
     *out = device->replicas > 1 ? (all + device->replicas - 1) / device->replicas : all;
     return SG_OK;
 }
@@ -69,7 +81,7 @@ static int64_t threads_of(const sg_cuda_chain *c)
 {
     if (c->sum.length == 0)
         return (c->count + c->pack - 1) / c->pack;
-    if (c->sum.inner > 1 && c->lanes == 1)
+    if (c->sum.inner > 1 && (c->lanes == 1 || sg_cuda_chain_alone(c)))
         return c->sum.outer * c->sum.inner;
     if (c->sum.inner > 1)
         return c->sum.outer * ((c->sum.inner + c->lanes - 1) / c->lanes) * BLOCK;
@@ -80,6 +92,7 @@ static sg_status build(chain *c, sg_device *device, const sg_kernel_spec *spec, 
 {
     int64_t busy = 0;
     SG_TRY(busy_threads(device, &busy, err));
+    c->text.many = device->replicas >= MANY_REPLICAS;
     SG_TRY(sg_cuda_chain_write(&c->text, spec, busy, err));
     int64_t blocks = (threads_of(&c->text) + BLOCK - 1) / BLOCK;
     bool each_once = c->text.pack >= PACK_ONCE && !c->text.draws;

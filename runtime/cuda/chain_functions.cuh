@@ -150,11 +150,27 @@ BINARY_INT(minimum, x < y ? x : y)
 __device__ float sg_where(float c, float x, float y) { return c != 0 ? x : y; }
 __device__ int sg_where(float c, int x, int y) { return c != 0 ? x : y; }
 
+__device__ float sg_reciprocal_fast(float x)
+{
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+// n / d, rounded as that, for d in [1, 2] and n in [0, 1] that is not small unless d is 1: none of what a division tests for, and
+// branches to, can be.
+__device__ float sg_divide_by_few(float n, float d)
+{
+    float y = sg_reciprocal_fast(d);
+    y = fmaf(y, fmaf(-d, y, 1.0f), y);
+    float q = n * y;
+    return fmaf(y, fmaf(-d, q, n), q);
+}
+
 // 1 / (1 + e^-x) for x >= 0 and e^x / (1 + e^x) below: no overflow, and both tails keep their relative precision.
 __device__ float sg_sigmoid(float x)
 {
     float t = expf(-fabsf(x));
-    return (x < 0 ? t : 1.0f) / (1.0f + t);
+    return sg_divide_by_few(x < 0 ? t : 1.0f, 1.0f + t);
 }
 UNARY(softplus, (x > 0 ? x : 0.0f) + log1pf(expf(-fabsf(x))))
 UNARY(log_sigmoid, -sg_softplus(-x))
@@ -178,12 +194,6 @@ __device__ float sg_gelu_derivative(float x)
 // The same to 5e-4 of the result or 1e-7, for results that are rounded to bf16, in a third of the instructions. The tail by
 // Abramowitz and Stegun 7.1.26, P(Z > a) = t (a1 + a2 t + .. + a5 t^4) e^(-a^2 / 2) / 2 with t = 1 / (1 + p a / sqrt(2));
 // e^(-a^2 / 2) is left in `e`.
-__device__ float sg_reciprocal_fast(float x)
-{
-    float y;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
 __device__ float sg_exp2_fast(float x)
 {
     float y;
@@ -268,5 +278,18 @@ template <int GROUPS> __device__ float sg_join_groups(float x)
 #pragma unroll
     for (int w = 1; w < GROUPS; w++)
         x += room[w][threadIdx.x % 32];
+    return x;
+}
+
+// The same of the sums that a thread has for each of them.
+template <int GROUPS> __device__ float sg_join_own(float (&sum)[GROUPS])
+{
+    float x = sum[0];
+#pragma unroll
+    for (int w = 1; w < GROUPS; w++)
+        x += sum[w];
+#pragma unroll
+    for (int w = 0; w < GROUPS; w++)
+        sum[w] = 0;
     return x;
 }

@@ -25,6 +25,7 @@ typedef struct sg_cuda_chain {
     bool odd_streams;  /* of which some have elements of other sizes than float */
     sg_sum_form sum;   /* of its sums; length 0: none */
     int32_t lanes; /* threads that take a row to be added up: a warp or a block; of columns, 1: a thread takes each */
+    bool many;     /* replicas that do it at once: threads enough for few of each */
 } sg_cuda_chain;
 
 /* Can this op with these dtypes be a step? Shapes are not looked at. */
@@ -35,6 +36,8 @@ bool sg_cuda_chain_has(const sg_op *op, int32_t n_in, const sg_dtype *in, sg_dty
  * parameters, and product.cuh computes it and hands over its elements. */
 sg_status sg_cuda_chain_write(sg_cuda_chain *chain, const sg_kernel_spec *spec, int64_t threads, sg_error *err);
 void sg_cuda_chain_release(sg_cuda_chain *chain);
+/* Does a thread add up a column alone, though in as many sums as a block's warps would have? */
+bool sg_cuda_chain_alone(const sg_cuda_chain *chain);
 
 /* The backend's `fuse`. */
 sg_status sg_cuda_fuse(sg_graph *from, sg_graph *to, sg_error *err);

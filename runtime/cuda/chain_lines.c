@@ -7,7 +7,7 @@
 
 extern const sg_op sg_op_matmul, sg_op_fill_like, sg_op_tile_axis, sg_op_cast, sg_op_keyed_uniform, sg_op_normal_like;
 
-enum { WARP = 32 };
+enum { WARP = 32, MANY_PACKS = 1 << 13 };
 
 static int32_t unfit(sg_cuda_writer *w, const sg_op *op)
 {
@@ -37,6 +37,21 @@ static int32_t write_tile(sg_cuda_writer *w, const sg_cuda_unit *u)
     return sg_cuda_slot_add(w, view);
 }
 
+/* A draw's start takes as long as a pack of it: where there are many threads, one does it for its block. */
+static void put_draw(sg_cuda_writer *w, int32_t at, int32_t words, unsigned long long stream)
+{
+    int draw = (int)at;
+    bool common = w->chain->many && w->chain->count / w->chain->pack >= MANY_PACKS;
+    if (common)
+        sg_cuda_put(&w->setup, "    __shared__ sg_draw common%d;\n    if (threadIdx.x == 0)\n        common%d", draw,
+                    draw);
+    else
+        sg_cuda_put(&w->setup, "    const sg_draw d%d", draw);
+    sg_cuda_put(&w->setup, " = sg_draw_make(%lluull, in%d, repeat);\n", stream, (int)sg_cuda_slot_parameter(w, words));
+    if (common)
+        sg_cuda_put(&w->setup, "    __syncthreads();\n    const sg_draw d%d = common%d;\n", draw, draw);
+}
+
 static int32_t write_draw(sg_cuda_writer *w, const sg_cuda_unit *u)
 {
     if (u->in[1] == SG_CUDA_NONE || w->slot[u->in[1]].kind != SG_CUDA_SLOT_INPUT)
@@ -48,8 +63,7 @@ static int32_t write_draw(sg_cuda_writer *w, const sg_cuda_unit *u)
         sg_cuda_put(&w->setup, "    const sg_draw d%d = sg_draw_of_key(in%d);\n", (int)at,
                     (int)sg_cuda_slot_parameter(w, words));
     else
-        sg_cuda_put(&w->setup, "    const sg_draw d%d = sg_draw_make(%lluull, in%d, repeat);\n", (int)at,
-                    (unsigned long long)u->attr[0].i, (int)sg_cuda_slot_parameter(w, words));
+        put_draw(w, at, words, (unsigned long long)u->attr[0].i);
     sg_cuda_put(&w->loads, "        const auto b%d = %s(d%d, first);\n", (int)at,
                 w->product ? "product_bits" : "sg_draw_bits<V>", (int)at);
     sg_cuda_put(&w->steps, "            const float v%d = sg_%s_from_bits(b%d.x[k]);\n", (int)at,
@@ -115,6 +129,12 @@ int32_t sg_cuda_write_sum(sg_cuda_writer *w, int32_t of, const sg_shape *shape)
     w->chain->n_steps++;
     int32_t at = sg_cuda_slot_add(w, (sg_cuda_slot){.kind = SG_CUDA_SLOT_SUM, .dtype = SG_F32, .shape = *shape});
     sg_cuda_put(&w->setup, "    float s%d = 0;\n", (int)at);
+    if (sg_cuda_chain_alone(w->chain)) {
+        sg_cuda_put(&w->setup, "    float g%d[%d] = {};\n", (int)at, SG_CUDA_CHAIN_BLOCK / WARP);
+        sg_cuda_put(&w->steps, "            g%d[group] += v%d;\n", (int)at, (int)of);
+        sg_cuda_put(&w->ends, "        s%d = sg_join_own(g%d);\n", (int)at, (int)at);
+        return at;
+    }
     sg_cuda_put(&w->steps, "            s%d += v%d;\n", (int)at, (int)of);
     if (lanes > 1)
         sg_cuda_put(&w->ends, "        s%d = sg_join_%s<%d>(s%d);\n", (int)at, columns ? "groups" : "lanes",

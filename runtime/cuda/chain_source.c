@@ -161,6 +161,20 @@ static void put_loop(const sg_cuda_writer *w, sg_cuda_text *all)
             (long long)(c->count / c->pack * c->pack), (long long)c->count);
 }
 
+/* A pack has a place; that of a sum is given by its parts, and `group` is the sum, of those that one thread has, that it is added to. */
+static void put_head(const sg_cuda_writer *w, sg_cuda_text *all)
+{
+    const sg_sum_form *sum = &w->chain->sum;
+    if (sum->length == 0)
+        sg_cuda_put(all, "    const auto part = [&](auto width, index first) {\n");
+    else
+        sg_cuda_put(all,
+                    "    const auto part = [&](auto width, index row, index step, index column, int group) {\n"
+                    "        const index first = (row * (index)%lldull + step) * (index)%lldull + column;\n",
+                    (long long)sum->length, (long long)sum->inner);
+    sg_cuda_put(all, "        constexpr int V = decltype(width)::value;\n");
+}
+
 /* What is done before the elements, for a pack of them, and the loop. */
 static void put_part(const sg_cuda_writer *w, sg_cuda_text *all)
 {
@@ -169,9 +183,7 @@ static void put_part(const sg_cuda_writer *w, sg_cuda_text *all)
         return;
     }
     sg_cuda_put(all, "%s", w->setup.at);
-    sg_cuda_put(
-        all,
-        "    const auto part = [&](auto width, index first) {\n        constexpr int V = decltype(width)::value;\n");
+    put_head(w, all);
     sg_cuda_put(all,
                 "%s#pragma unroll\n        for (int k = 0; k < V; k++) {\n            const index i = first + k;\n",
                 w->loads.at);
