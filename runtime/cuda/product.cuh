@@ -60,7 +60,7 @@ template <int W> __device__ __forceinline__ void add_to(sg_pack<float, W> &v, co
         v.x[k] += x.x[k];
 }
 
-template <int W> __device__ __forceinline__ sg_pack<float, W> sum_of_groups(int e)
+template <int W> __device__ __forceinline__ sg_pack<float, W> sum_of_groups(unsigned e)
 {
     const float *at = product_memory + e / BN * PITCH_C + e % BN;
     sg_pack<float, W> v = *(const sg_pack<float, W> *)at;
@@ -71,20 +71,50 @@ template <int W> __device__ __forceinline__ sg_pack<float, W> sum_of_groups(int 
 }
 
 #if __CUDA_ARCH__ >= 900
+// Counts the bytes of a block's shares as they come.
+__shared__ unsigned long long product_arrivals;
+
+__device__ __forceinline__ void expect_shares()
+{
+    unsigned arrivals = shared_address(&product_arrivals);
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.init.shared.b64 [%0], 1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(arrivals) : "memory");
+        asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(arrivals), "n"(4 * SPLIT * SHARE) : "memory");
+    }
+}
+
+__device__ __forceinline__ void await_shares()
+{
+    unsigned done, arrivals = shared_address(&product_arrivals);
+    do
+        asm volatile("{\n\t.reg .pred p;\n\tmbarrier.try_wait.parity.shared.b64 p, [%1], 0;\n\tselp.u32 %0, 1, 0, p;\n\t}"
+                     : "=r"(done)
+                     : "r"(arrivals)
+                     : "memory");
+    while (!done);
+}
+
 // Each element of the tile to the block that finishes it. All blocks must run, or be done with their stages (LATE), before their
-// memory is written, and all have written before it is read.
+// memory is written. What is sent is counted where it comes: a block waits for its own shares alone, and for no memory fence.
 __device__ __forceinline__ void exchange()
 {
+    static_assert(TILE % SPLIT == 0 && SHARE % 4 == 0, "shares of whole packs");
+    constexpr int EACH_SENDS = (TILE / 4 + THREADS - 1) / THREADS;
+    unsigned shares = shared_address(product_memory + WORK + product_rank() * SHARE), arrivals = shared_address(&product_arrivals);
     asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
-    for (int e = 4 * threadIdx.x; e < TILE; e += 4 * THREADS) {
-        unsigned there, here = shared_address(product_memory + WORK + product_rank() * SHARE + e % SHARE);
+#pragma unroll
+    for (int i = 0; i < EACH_SENDS; i++) {
+        unsigned e = 4 * (i * THREADS + threadIdx.x), there, counted;
+        if (TILE / 4 % THREADS != 0 && e >= TILE)
+            break;
         sg_pack<float, 4> v = sum_of_groups<4>(e);
-        asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here), "r"(e / SHARE));
-        asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(there), "f"(v.x[0]), "f"(v.x[1]),
-                     "f"(v.x[2]), "f"(v.x[3])
+        asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shares + 4 * (e % SHARE)), "r"(e / SHARE));
+        asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(counted) : "r"(arrivals), "r"(e / SHARE));
+        asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%2, %3, %4, %5}, [%1];" ::"r"(there),
+                     "r"(counted), "f"(v.x[0]), "f"(v.x[1]), "f"(v.x[2]), "f"(v.x[3])
                      : "memory");
     }
-    asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+    await_shares();
 }
 #endif
 
@@ -92,6 +122,8 @@ __device__ __forceinline__ void product_compute(const float *a, const float *b)
 {
     int first = product_rank() * CHUNK, end = min(K, first + CHUNK);
 #if __CUDA_ARCH__ >= 900
+    if constexpr (SPLIT > 1 && !SENDS)
+        expect_shares();
     if constexpr (SPLIT > 1 && !LATE)
         asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 #endif
@@ -107,9 +139,9 @@ __device__ __forceinline__ void product_compute(const float *a, const float *b)
 }
 
 // The place in the result of the e-th of this block's elements, or NOWHERE.
-__device__ __forceinline__ index product_place(int e)
+__device__ __forceinline__ index product_place(unsigned e)
 {
-    int t = SPLIT > 1 ? product_rank() * SHARE + e : e, row = product_row() + t / BN, column = product_column() + t % BN;
+    unsigned t = SPLIT > 1 ? product_rank() * SHARE + e : e, row = product_row() + t / BN, column = product_column() + t % BN;
     bool inside = e < SHARE && t < TILE && row < M && column < N && row >= blockIdx.y * BM && column >= blockIdx.x * BN;
     return inside ? ((index)product_batch() * M + row) * N + column : NOWHERE;
 }
