@@ -8,8 +8,8 @@ struct sg_cuda_adam_turn {
     uint32_t inverse;
 };
 
-/* Lines of a block, at most. */
-enum { LINES = 16 };
+/* Lines of a block, at most; blocks on a processor. */
+enum { LINES = 20, PLACES = 4 };
 
 /* Which lines a block works on: those with non-zeros, and of the others those whose turn it is. */
 struct sparse_lines {
@@ -63,15 +63,29 @@ struct sparse_quad {
     float4 p, m, v, g;
 };
 
+template <bool STREAMED> __device__ static inline float4 load(const float *from, uint32_t quad)
+{
+    return STREAMED ? __ldcs((const float4 *)from + quad) : ((const float4 *)from)[quad];
+}
+
+template <bool STREAMED> __device__ static inline void store(float *to, uint32_t quad, float4 x)
+{
+    if (STREAMED)
+        __stcs((float4 *)to + quad, x);
+    else
+        ((float4 *)to)[quad] = x;
+}
+
+template <bool STREAMED>
 __device__ static inline void load_quad(const sg_cuda_adam_member &x, const sparse_lines &s, sg_cuda_adam_turn turn,
                                         int32_t across, int32_t item, sparse_quad *q)
 {
     q->line = (int32_t)__umulhi((uint32_t)item, turn.inverse);
     q->column = item - q->line * across;
     q->at = (uint32_t)s.line[q->line] * (uint32_t)across + (uint32_t)q->column;
-    q->p = ((const float4 *)x.p)[q->at];
-    q->m = ((const float4 *)x.m)[q->at];
-    q->v = ((const float4 *)x.v)[q->at];
+    q->p = load<STREAMED>(x.p, q->at);
+    q->m = load<STREAMED>(x.m, q->at);
+    q->v = load<STREAMED>(x.v, q->at);
 }
 
 template <bool KEPT>
@@ -108,6 +122,7 @@ __device__ static inline bool rest_quad(const adam_coefficients &k, const slow_c
     return true;
 }
 
+template <bool STREAMED>
 __device__ static inline void finish_quad(adam_coefficients k, const sg_cuda_adam_member &x, const sparse_lines &s,
                                           sg_cuda_adam_turn turn, sparse_quad *q)
 {
@@ -117,12 +132,12 @@ __device__ static inline void finish_quad(adam_coefficients k, const sg_cuda_ada
         k.scale = s.slow[i].scale;
         step_4(k, q->g, &q->p, &q->m, &q->v);
     }
-    ((float4 *)x.p_out)[q->at] = q->p;
-    ((float4 *)x.m_out)[q->at] = q->m;
-    ((float4 *)x.v_out)[q->at] = q->v;
+    store<STREAMED>(x.p_out, q->at, q->p);
+    store<STREAMED>(x.m_out, q->at, q->m);
+    store<STREAMED>(x.v_out, q->at, q->v);
 }
 
-template <bool KEPT>
+template <bool KEPT, bool STREAMED>
 __device__ static inline void step_lines(const adam_coefficients &k, const sg_cuda_adam_member &x, const sg_cuda_csr &c,
                                          const sparse_lines &s, sg_cuda_adam_turn turn, const float *value,
                                          const int32_t *index, const int32_t *order, const float *dense)
@@ -130,14 +145,16 @@ __device__ static inline void step_lines(const adam_coefficients &k, const sg_cu
     int32_t across = (int32_t)(c.width / 4);
     for (int32_t item = threadIdx.x; item < s.count * across; item += SG_BLOCK) {
         sparse_quad q;
-        load_quad(x, s, turn, across, item, &q);
+        load_quad<STREAMED>(x, s, turn, across, item, &q);
         find_gradient<KEPT>(c, s, across, value, index, order, dense, &q);
-        finish_quad(k, x, s, turn, &q);
+        finish_quad<STREAMED>(k, x, s, turn, &q);
     }
 }
 
-/* What a block needs to know is found by some threads for all, so that most of its time the loads of the layer are on their way. */
-__global__ void __launch_bounds__(SG_BLOCK, 4)
+/* What a block needs to know is found by some threads for all, so that most of its time the loads of the layer are on their way. If they
+ * are STREAMED, they do not drive from the caches what other kernels read again. */
+template <bool STREAMED>
+__global__ void __launch_bounds__(SG_BLOCK, PLACES)
     adam_sparse_quads(sg_cuda_adam a, sg_cuda_adam_member x, sg_cuda_csr c, sg_cuda_adam_turn turn, const float *value,
                       const int32_t *pointers, const int32_t *index, const int32_t *order, const float *dense, size_t stride)
 {
@@ -152,9 +169,9 @@ __global__ void __launch_bounds__(SG_BLOCK, 4)
     bool kept = sg_csr_keep_terms(&s.terms, c, value, index, order);
     adam_coefficients k = finish(a, s.slow);
     if (kept)
-        step_lines<true>(k, x, c, s, turn, value, index, order, dense);
+        step_lines<true, STREAMED>(k, x, c, s, turn, value, index, order, dense);
     else
-        step_lines<false>(k, x, c, s, turn, value, index, order, dense);
+        step_lines<false, STREAMED>(k, x, c, s, turn, value, index, order, dense);
 }
 
 __global__ void adam_sparse(sg_cuda_adam a, sg_cuda_adam_member x, sg_cuda_csr c, const float *value,
@@ -186,6 +203,22 @@ __global__ void adam_sparse(sg_cuda_adam a, sg_cuda_adam_member x, sg_cuda_csr c
  * replicas are bound by memory. */
 enum { FEW_LINES = 4, MANY_REPLICAS = 4 };
 
+/* Lines of a block such that the blocks of all replicas come in as few waves as may be, the last of them full: a few blocks after it
+ * would take as long as all of a wave. */
+static int32_t lines_of(const sg_cuda_csr *c, unsigned replicas)
+{
+    int device, processors = 0;
+    if (cudaGetDevice(&device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device) != cudaSuccess || processors < 1)
+        return LINES;
+    int64_t wave = (int64_t)processors * PLACES, waves = (c->lines * replicas + wave * LINES - 1) / (wave * LINES);
+    for (;; waves++) {
+        int64_t blocks = wave * waves / replicas, lines = blocks ? (c->lines + blocks - 1) / blocks : LINES + 1;
+        if (lines <= LINES)
+            return (int32_t)lines;
+    }
+}
+
 static sg_cuda_adam_turn turn_of(const sg_cuda_adam_member *x, const sg_cuda_csr *c, int32_t spread, int32_t turn,
                                  unsigned replicas)
 {
@@ -193,7 +226,7 @@ static sg_cuda_adam_turn turn_of(const sg_cuda_adam_member *x, const sg_cuda_csr
     sg_cuda_adam_turn t = {1, 0, FEW_LINES, (uint32_t)((1ull << 32) / (uint64_t)(c->width / 4) + 1)};
     if (replicas < MANY_REPLICAS)
         return t;
-    t.lines = LINES;
+    t.lines = lines_of(c, replicas);
     if (in_place) {
         t.spread = spread;
         t.turn = turn;
@@ -217,8 +250,9 @@ extern "C" void sg_cuda_adam_sparse(const sg_cuda_adam *a, const sg_cuda_adam_me
     x.g = dense; /* for the question of alignment */
     if (c->width % 4 == 0 && in_quads(&x) && is_small(c)) {
         sg_cuda_adam_turn t = turn_of(&x, c, spread, turn, where.replicas);
-        SG_CUDA_LAUNCH_EACH(adam_sparse_quads, (unsigned)((c->lines + t.lines - 1) / t.lines), SG_BLOCK, where, *a, x, *c,
-                            t, value, pointers, index, order, dense);
+        auto kernel = where.replicas < MANY_REPLICAS ? adam_sparse_quads<false> : adam_sparse_quads<true>;
+        SG_CUDA_LAUNCH_EACH(kernel, (unsigned)((c->lines + t.lines - 1) / t.lines), SG_BLOCK, where, *a, x, *c, t, value,
+                            pointers, index, order, dense);
     } else {
         SG_CUDA_LAUNCH_EACH(adam_sparse, sg_blocks(x.count, SG_BLOCK), SG_BLOCK, where, *a, x, *c, value, pointers, index,
                             order, dense);
