@@ -47,7 +47,7 @@ template <class T> __device__ const T *sg_further(const T *p, unsigned long long
 template <int V> struct sg_width {
     static constexpr int value = V;
 };
-template <class T, int V> struct alignas(sizeof(T) * V < 16 ? sizeof(T) * V : 16) sg_pack {
+template <class T, int V> struct alignas((V & (V - 1)) != 0 ? sizeof(T) : sizeof(T) * V < 16 ? sizeof(T) * V : 16) sg_pack {
     T x[V];
 };
 template <int V, class T> __device__ sg_pack<T, V> sg_load(const T *from) { return *(const sg_pack<T, V> *)from; }
