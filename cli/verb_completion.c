@@ -169,15 +169,17 @@ static void bash_verb(const sg_verb *verb)
     }
 }
 
-/* Names of folders end in a slash, which words of the same name must not. */
+/* Names of folders end in a slash, which words of the same name must not. For bash the = of --flag=value is a word. */
 static void bash(void)
 {
     printf("# bash completion of sealgraph: source this file or put it under bash-completion/completions.\n"
            "_sealgraph_files() {\n    compopt -o filenames 2>/dev/null\n"
-           "    COMPREPLY=($(compgen -f -- \"${COMP_WORDS[COMP_CWORD]}\"))\n}\n"
+           "    mapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n}\n"
            "_sealgraph() {\n    local word=\"${COMP_WORDS[COMP_CWORD]}\" before=\"${COMP_WORDS[COMP_CWORD-1]}\" "
-           "verb=\"${COMP_WORDS[1]}\"\n    COMPREPLY=()\n    if [ \"$COMP_CWORD\" -eq 1 ]; then COMPREPLY=($(compgen "
-           "-W \"");
+           "verb=\"${COMP_WORDS[1]}\"\n    COMPREPLY=()\n"
+           "    if [ \"$word\" = = ]; then word=; elif [ \"$before\" = = ]; then "
+           "before=\"${COMP_WORDS[COMP_CWORD-2]}\"; fi\n"
+           "    if [ \"$COMP_CWORD\" -eq 1 ]; then COMPREPLY=($(compgen -W \"");
     print_verbs(NULL);
     printf("\" -- \"$word\")); return; fi\n    case \"$verb\" in\n");
     each_family(bash_family);

@@ -121,13 +121,15 @@ static void manual_is_valid_mdoc(void **state)
     outcome_release(&o);
 }
 
-/* What bash offers for the last of these words, in a folder that holds `step.txt` and a folder `data`. */
+/* What bash offers for the last of these words, in a folder that holds `step.txt`, `two words` and a folder `data`. */
 static void offers(const char *words, const char *expected)
 {
     char command[512];
     snprintf(command, sizeof command,
-             "cd %s && mkdir -p shell/data && touch shell/step.txt && cd shell && bash -c 'source ../completion.sh; "
-             "COMP_WORDS=(sealgraph %s); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _sealgraph; echo ${COMPREPLY[*]}' "
+             "cd %s && mkdir -p shell/data && touch shell/step.txt 'shell/two words' && cd shell && bash -c 'source "
+             "../completion.sh; "
+             "COMP_WORDS=(sealgraph %s); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _sealgraph; IFS=,; echo "
+             "\"${COMPREPLY[*]}\"' "
              ">../words.txt",
              program_folder, words);
     assert_int_equal(system(command), 0);
@@ -144,20 +146,24 @@ static void completion_of_bash(void **state)
     outcome o = run("completion bash");
     write_file("completion.sh", o.out);
     outcome_release(&o);
-    offers("train --dev", "--device --dev-fraction");
-    offers("train --device c", "cpu cuda");
+    offers("train --dev", "--device,--dev-fraction");
+    offers("train --device c", "cpu,cuda");
+    offers("train --device = c", "cpu,cuda");
+    offers("train --device =", "cpu,reference,cuda");
     offers("train -c st", "step.txt");
+    offers("train --config = st", "step.txt");
+    offers("train -c tw", "two words");
     offers("train --seed s", "");
     offers("bench s", "step");
     offers("bench --plot s", "step.txt");
     offers("bench --preset s", "");
-    offers("bench --time 5 \"\"", "step predict ops hvp bert");
-    offers("completion \"\"", "bash zsh fish");
+    offers("bench --time 5 \"\"", "step,predict,ops,hvp,bert");
+    offers("completion \"\"", "bash,zsh,fish");
     offers("ops xlog", "xlogy");
     offers("help da", "data");
     offers("help data s", "split");
     offers("help train s", "");
-    offers("help config \"\"", "show schema");
+    offers("help config \"\"", "show,schema");
     offers("version s", "");
     offers("data info s", "step.txt");
     offers("data s", "split");
