@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <time.h>
 #include <unistd.h>
 
 static atomic_int caught;
@@ -28,6 +29,15 @@ static void die_of(int number)
     _exit(128 + number); /* the first process of a namespace does not die of a signal */
 }
 
+/* timeout(1) and others send a signal to the process and then to its group: what comes at once is the first. */
+static void wait_for_echo(void)
+{
+    const struct timespec at_once = {.tv_nsec = 100000000}, no_time = {0};
+    nanosleep(&at_once, NULL);
+    while (sigtimedwait(&taken, NULL, &no_time) > 0)
+        continue;
+}
+
 static void *wait_for_signals(void *unused)
 {
     (void)unused;
@@ -40,8 +50,9 @@ static void *wait_for_signals(void *unused)
             _exit(128 + number);
         }
         struct pollfd told = {STDERR_FILENO, POLLOUT, 0}; /* a full pipe must not keep the next signal waiting */
-        if (poll(&told, 1, 0) == 1 && write(STDERR_FILENO, message, sizeof message - 1) < 0)
-            continue; /* nobody to tell */
+        ssize_t written = poll(&told, 1, 0) == 1 ? write(STDERR_FILENO, message, sizeof message - 1) : 0;
+        (void)written; /* there may be nobody to tell */
+        wait_for_echo();
     }
     return NULL;
 }
