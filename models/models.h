@@ -553,6 +553,9 @@ typedef struct sg_trained {
 } sg_trained;
 sg_status sg_trained_open(sg_trained **out, const char *folder, sg_error *err);
 void sg_trained_free(sg_trained *trained);
+/* Are the files that the configuration names those the model was trained with? SG_E_CONFIG if a hash in run.json, beside the model
+ * folder, is another; what has no run.json or cannot be hashed, such as a pipe, passes. */
+sg_status sg_trained_check_data(const sg_trained *trained, const sg_config *config, sg_error *err);
 /* Files for the model: columns are found by name, label columns may be missing; blank lines and indices are as in its training;
  * preprocessed. */
 sg_status sg_trained_read(const sg_trained *trained, const char *const *files, int32_t n, sg_dataset **data,

@@ -86,8 +86,17 @@ static void without_threads(char *text)
         *at = 0;
 }
 
+typedef struct refusal {
+    const char *what, *advice;
+} refusal;
+static const refusal other_settings = {"holds an unfinished run with other settings",
+                                       "use --force or another directory"};
+static const refusal other_data = {"holds an unfinished run with other data", "use --force or another directory"};
+static const refusal changed_data = {"was trained on other data",
+                                     "give the files to evaluate on, if they are meant as they are now"};
+
 /* Equal texts, or the first line that differs in the error. */
-static sg_status same_text(const sgi_run *run, const char *had, const char *now, const char *what, sg_error *err)
+static sg_status same_text(const char *folder, const char *had, const char *now, const refusal *r, sg_error *err)
 {
     size_t same = 0, line = 0;
     for (; had[same] && had[same] == now[same]; same++)
@@ -95,9 +104,8 @@ static sg_status same_text(const sgi_run *run, const char *had, const char *now,
     if (had[same] == now[same])
         return SG_OK;
     const char *shown = had[line] ? had + line : now + line;
-    return sg_fail(err, SG_E_CONFIG,
-                   "%s holds an unfinished run with other %s ('%.*s'): use --force or another directory", run->folder,
-                   what, (int)strcspn(shown, "\n"), shown);
+    return sg_fail(err, SG_E_CONFIG, "%s %s ('%.*s'): %s", folder, r->what, (int)strcspn(shown, "\n"), shown,
+                   r->advice);
 }
 
 /* The settings of a file as this program writes them: an earlier one wrote 1e-05 for 1.0e-05. */
@@ -123,7 +131,7 @@ static sg_status same_settings(const sgi_run *run, sg_error *err)
     if (status == SG_OK) {
         without_threads(had);
         without_threads(now);
-        status = same_text(run, had, now, "settings", err);
+        status = same_text(run->folder, had, now, &other_settings, err);
     }
     sg_free(path);
     sg_free(had);
@@ -131,9 +139,9 @@ static sg_status same_settings(const sgi_run *run, sg_error *err)
     return status;
 }
 
-/* As far as run.json can tell: it is for people, and a run goes on without it. Settings are equal, and so are the names of files: a
- * shorter list is of a program that did not hash label lists and divisions. */
-static sg_status same_data(const sgi_run *run, const char *hashes, sg_error *err)
+/* As far as run.json in the run's folder can tell: it is for people, and a run goes on without it. Settings are equal, and so are
+ * the names of files: a shorter list is of a program that did not hash label lists and divisions. */
+static sg_status same_data(const sgi_run *run, const char *hashes, const char *name, const refusal *r, sg_error *err)
 {
     char *path = path_in(run, "run.json"), *text = NULL;
     size_t size;
@@ -142,7 +150,7 @@ static sg_status same_data(const sgi_run *run, const char *hashes, sg_error *err
         json_t *had = json_loads(text, 0, NULL), *now = sg_json_text(hashes);
         const char *then = json_string_value(json_object_get(had, "data")), *here = json_string_value(now);
         if (then && here && strncmp(then, here, strlen(then)) != 0)
-            status = same_text(run, then, here, "data", err);
+            status = same_text(name, then, here, r, err);
         json_decref(had);
         json_decref(now);
     }
@@ -312,7 +320,7 @@ static sg_status check_held(const sgi_run *run, sg_error *err)
     SG_TRY(may_go_on(run, err));
     sg_status status = SG_OK;
     if (sgi_hash_data(run->config, &hashes, NULL) == SG_OK)
-        status = same_data(run, hashes, err);
+        status = same_data(run, hashes, run->folder, &other_data, err);
     sg_free(hashes);
     return status;
 }
@@ -331,6 +339,23 @@ sg_status sg_train_check_folder(const sg_config *config, const sg_train_options 
     return status;
 }
 
+/* The run's folder is the one that the model's is in, whichever of the two was named. */
+sg_status sg_trained_check_data(const sg_trained *trained, const sg_config *config, sg_error *err)
+{
+    size_t size = strlen(trained->folder) + sizeof "/..";
+    char *above = sg_alloc(size), *hashes = NULL;
+    if (!above)
+        return sg_fail(err, SG_E_MEMORY, "out of memory");
+    snprintf(above, size, "%s/..", trained->folder);
+    sgi_run run = {.folder = above};
+    sg_status status = SG_OK;
+    if (has(&run, "run.json") && sgi_hash_data(config, &hashes, NULL) == SG_OK)
+        status = same_data(&run, hashes, trained->folder, &changed_data, err);
+    sg_free(hashes);
+    sg_free(above);
+    return status;
+}
+
 sg_status sgi_folder_open(sgi_run *run, sg_error *err)
 {
     const char *folder = run->folder;
@@ -346,7 +371,7 @@ sg_status sgi_folder_open(sgi_run *run, sg_error *err)
     }
     SG_TRY(fresh ? create(run, err) : may_go_on(run, err));
     if (!fresh)
-        SG_TRY(same_data(run, run->group->d->sha256, err));
+        SG_TRY(same_data(run, run->group->d->sha256, folder, &other_data, err));
     if (run->best_path)
         sweep(run->best_path);
     if (!fresh && has(run, "checkpoint.safetensors"))

@@ -539,7 +539,8 @@ static void forget_hash(const char *run, const char *name)
     sg_free(text);
 }
 
-/* What a run was begun with must be what it goes on with: rows, the list of labels, the division. */
+/* What a run was begun with must be what it goes on with, and what a model is evaluated on unless files are
+ * named: rows, the list of labels, the division. */
 static void changed_data_is_refused(void **state)
 {
     (void)state;
@@ -554,10 +555,12 @@ static void changed_data_is_refused(void **state)
          "1,1\n0,2\n1,2\n1,4\n0,5\n1,7\n1,7\n0,7\n"),
         "<labels><label name=\"p\"/></labels>\n",
         "0\ttrain\n1\ttrain\n2\ttrain\n3\tvalidation\n4\ttest\n5\ttest\n6\ttest\n7\t-\n"};
-#define UNFINISHED "train --files rows.arff --labels-xml list.xml --split parts.tsv --threads 1 -q -o begun"
+#define TRAIN "train --files rows.arff --labels-xml list.xml --split parts.tsv --threads 1 -q"
     for (int i = 0; i < 3; i++)
         write_file(changed[i][0], first[i]);
-    interrupted(UNFINISHED " --epochs 1000000 --patience 1000000", "begun/checkpoint.safetensors");
+    succeeds(TRAIN " --epochs 1 -o done", "test");
+    succeeds("eval done --threads 1", "rows                   2");
+    interrupted(TRAIN " -o begun --epochs 1000000 --patience 1000000", "begun/checkpoint.safetensors");
     for (int i = 0; i < 3; i++) {
         char message[80];
         write_file(changed[i][0], changed[i][1]);
@@ -566,10 +569,16 @@ static void changed_data_is_refused(void **state)
         if (i == 0) {
             write_file(changed[i][0], "no data set");
             fails("train --resume begun -q", 2, message);
+            write_file(changed[i][0], changed[i][1]);
         }
+        snprintf(message, sizeof message, "done/model was trained on other data ('%s ", changed[i][0]);
+        fails("eval done --threads 1", 2, message);
+        fails("eval done/model --data-dir . --threads 1", 2, message);
+        succeeds("eval done rows.arff --threads 1", "rows                   8");
+        succeeds("eval done --files rows.arff --threads 1", "rows                   2");
         write_file(changed[i][0], first[i]);
     }
-#undef UNFINISHED
+#undef TRAIN
     char log[256];
     snprintf(log, sizeof log, "%s/begun/metrics.jsonl", program_folder);
     assert_int_equal(unlink(log), 0);
