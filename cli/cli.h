@@ -172,6 +172,8 @@ int sg_ops_check(const sg_cli *cli);
 /* ---- conditions of --require (require.c) */
 /* Check each condition before any work is done; `validation`: there will be metrics of the validation rows. */
 sg_status sg_require_check(const sg_cli *cli, bool validation, sg_error *err);
+/* The same of what the data tells before training: a condition on the test part needs rows there. */
+sg_status sg_require_rows(const sg_cli *cli, int64_t test_rows, sg_error *err);
 /* SG_EXIT_OK, or SG_EXIT_REQUIRE after telling which condition does not hold. `best` are validation metrics. */
 int sg_require_hold(const sg_cli *cli, const sg_metrics *best, const sg_metrics *test);
 

@@ -79,6 +79,19 @@ sg_status sg_require_check(const sg_cli *cli, bool validation, sg_error *err)
     return SG_OK;
 }
 
+sg_status sg_require_rows(const sg_cli *cli, int64_t test_rows, sg_error *err)
+{
+    condition c;
+    for (int i = 0; test_rows == 0 && i < cli->n_values; i++) {
+        if (strcmp(cli->values[i].name, "require") != 0)
+            continue;
+        SG_TRY(parse(cli->values[i].value, &c, err));
+        if (c.test)
+            return sg_fail(err, SG_E_CONFIG, "--require '%.80s': there are no test rows", cli->values[i].value);
+    }
+    return SG_OK;
+}
+
 /* A mean of ratios is rounded: 0.4 may be 0.39999999999999997. */
 #define TIE 1e-12
 

@@ -330,6 +330,8 @@ static int run(sg_cli *cli)
                                        &err);
     if (status == SG_OK)
         status = sg_training_data_load(&data, config, true, &err);
+    if (status == SG_OK)
+        status = sg_require_rows(cli, data->split.count[SG_TEST], &err);
     if (status == SG_OK) {
         sg_cli_notes(cli, data->data);
         tell_left_out(cli, &data->split);

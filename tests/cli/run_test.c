@@ -292,6 +292,9 @@ static void train_evaluate_predict(void **state)
     json_decref(trained);
     json_decref(document("eval run --require 'test/example_f1>=2' -q --threads 1 --json", 5));
     json_decref(document("eval run --require 'test/example_f1>=0.5' -q --threads 1 --json", 0));
+    fails("train --files toy.arff --fractions 0.8,0.2,0 -q --require 'test/micro_f1>=0.1' -o never", 2,
+          "there are no test rows");
+    assert_false(exists("never"));
     json_decref(document("model info run --json", 0));
     numbers_are_short();
     conditions_at_the_bound();
