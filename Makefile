@@ -1,4 +1,4 @@
-# A thin front to CMake: each target does the set-up it needs.
+# A thin front to CMake: each target does the set-up it needs. CUDA=off, to any, leaves out the module for GPUs.
 #
 #   make              the program, build/sealgraph, and where nvcc and cuDNN are its module for GPUs
 #   make demo         cross-entropy and SEAL-dynamic side by side on generated data, under a minute
@@ -11,6 +11,7 @@
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
+CUDA ?= on
 
 .PHONY: all program setup configure everything demo test bench bench-peers asan sanitize-cuda debug format check-format install clean
 
@@ -22,7 +23,7 @@ program: configure
 	@cmake --build build -j $(JOBS) --target sealgraph
 
 configure: setup
-	@cmake --preset release >build/cmake.log || { cat build/cmake.log; exit 1; }
+	@cmake --preset release -D SG_CUDA=$(CUDA) >build/cmake.log || { cat build/cmake.log; exit 1; }
 
 everything: configure
 	@cmake --build build -j $(JOBS)
@@ -52,7 +53,7 @@ sanitize-cuda: everything
 	@sh cmake/sanitize_cuda.sh build || [ $$? -eq 77 ]
 
 debug: setup
-	@cmake --preset debug
+	@cmake --preset debug -D SG_CUDA=$(CUDA)
 	@cmake --build build-debug -j $(JOBS)
 
 format:

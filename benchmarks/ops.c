@@ -203,14 +203,17 @@ static sg_status at_shape(sg_bench *bench, const sg_bench_ops_options *o, int32_
 }
 
 /* A shape that gave no row: why it did not, and what would. */
-static sg_status no_row(const sg_bench *bench, const char *shape, sg_error *err)
+static sg_status no_row(const sg_bench *bench, const sg_bench_ops_options *o, sg_error *err)
 {
     static const char taken[] = "2 numbers are rows x width, 3 MxKxN, 4 MxK*KxN or attention's BxHxTxD, 7 or 8 a "
                                 "convolution NxCxHxW,OxKxK/STRIDE";
+    if (!bench->n_remarks && o->only)
+        return sg_fail(err, SG_E_CONFIG, "no operator whose name holds '%.60s' takes the shape %s: %s", o->only,
+                       o->shape, taken);
     if (!bench->n_remarks)
-        return sg_fail(err, SG_E_CONFIG, "no operator takes the shape %s: %s", shape, taken);
+        return sg_fail(err, SG_E_CONFIG, "no operator takes the shape %s: %s", o->shape, taken);
     const sg_bench_remark *first = &bench->remarks[0];
-    return sg_fail(err, SG_E_CONFIG, "nothing can be measured at the shape %s (%s: %.150s): %s", shape, first->name,
+    return sg_fail(err, SG_E_CONFIG, "nothing can be measured at the shape %s (%s: %.150s): %s", o->shape, first->name,
                    first->text, taken);
 }
 
@@ -226,6 +229,6 @@ sg_status sg_bench_ops(sg_bench *bench, const sg_bench_ops_options *o, sg_error 
         if (list[k].sets & set)
             SG_TRY(orders(bench, o, find_family(list[k].family), list[k].shape, list[k].orders & wanted, &count, err));
     if (o->shape)
-        return bench->count ? SG_OK : no_row(bench, o->shape, err);
+        return bench->count ? SG_OK : no_row(bench, o, err);
     return count ? SG_OK : sg_fail(err, SG_E_CONFIG, "no benchmark's name holds '%s'", o->only ? o->only : "");
 }

@@ -68,6 +68,7 @@ static void mistakes(void **state)
     bench_fails("ops --plot /nowhere/roof.svg", 1, "cannot write /nowhere/roof.svg: No such file");
     bench_fails("ops --shape 4x-2", 2, "expected numbers such as 4096x768x3072");
     bench_fails("ops --shape 1x2x3x4x5", 2, "no operator takes the shape 1x2x3x4x5: 2 numbers are rows x width");
+    bench_fails("ops --shape 64x32 --only nosuch", 2, "no operator whose name holds 'nosuch' takes the shape 64x32");
     bench_fails("ops --shape 4x7x3x5 --only matmul", 2,
                 "nothing can be measured at the shape 4x7x3x5 (matmul/4x7x3x5: ");
     bench_fails("ops --only frobnicate", 2, "no benchmark's name holds 'frobnicate'");
