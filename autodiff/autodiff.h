@@ -224,4 +224,8 @@ sg_status sg_gradcheck(sg_value loss, const sg_value *x, double *const *at, int3
 #ifdef __cplusplus
 }
 #endif
+
+#ifndef SG_NO_LOCATION
+#include "autodiff/location.h"
+#endif
 #endif

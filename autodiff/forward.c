@@ -4,6 +4,7 @@
 #include "autodiff/arguments_internal.h"
 #include "autodiff/path_internal.h"
 #include "autodiff/rules_internal.h"
+#include "graph/graph_internal.h"
 #include "ops/ops.h"
 
 typedef struct push {
@@ -67,6 +68,9 @@ void sg_sweep_forward(const sg_value *y, int32_t n_y, const sg_value *x, const s
         dy[k] = SG_NONE;
     if (n_y == 0 || n_x == 0)
         return;
+    const char *file; /* as in the reverse sweep */
+    int32_t line;
+    sgi_place(&file, &line);
     push p = {.graph = y[0].graph};
     bool ok = sg_path_find(&p.path, p.graph, y, n_y, x, n_x, leaves) && begin(&p, x, dx, n_x);
     for (int32_t i = 0; ok && i < p.path.n_nodes; i++)
@@ -76,6 +80,7 @@ void sg_sweep_forward(const sg_value *y, int32_t n_y, const sg_value *x, const s
     sg_site_free(&p.site);
     sg_path_free(&p.path);
     sg_free(p.tangent);
+    sg_here(file, line);
 }
 
 void sg_jvp(const sg_value *y, int32_t n_y, const sg_value *x, const sg_value *dx, int32_t n_x, sg_value *dy)

@@ -8,6 +8,7 @@
 #include "autodiff/arguments_internal.h"
 #include "autodiff/path_internal.h"
 #include "autodiff/rules_internal.h"
+#include "graph/graph_internal.h"
 #include "ops/ops.h"
 
 typedef struct contribution {
@@ -136,6 +137,9 @@ void sg_sweep_reverse(const sg_value *y, const sg_value *seed, int32_t n_y, cons
         grad[i] = SG_NONE;
     if (n_y == 0 || n_x == 0)
         return;
+    const char *file; /* each rule sets the place of its node; what comes after the sweep has the caller's again */
+    int32_t line;
+    sgi_place(&file, &line);
     sweep s = {.graph = y[0].graph};
     bool ok = sg_path_find(&s.path, s.graph, y, n_y, x, n_x, leaves) && begin(&s, y, seed, n_y);
     for (int32_t i = s.path.n_nodes - 1; ok && i >= 0; i--)
@@ -146,6 +150,7 @@ void sg_sweep_reverse(const sg_value *y, const sg_value *seed, int32_t n_y, cons
     sg_path_free(&s.path);
     sg_free(s.last);
     sg_free(s.list);
+    sg_here(file, line);
 }
 
 void sg_vjp(const sg_value *y, const sg_value *seed, int32_t n_y, const sg_value *wrt, int32_t n_wrt, sg_value *grad)

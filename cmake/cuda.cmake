@@ -59,6 +59,7 @@ foreach(target sg_cuda sg_cuda_hopper)
   set_target_properties(${target} PROPERTIES C_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden
     CUDA_RUNTIME_LIBRARY Static)
   target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR} ${CUDNN_INCLUDE_DIR})
+  target_compile_definitions(${target} PRIVATE $<$<COMPILE_LANGUAGE:C>:SG_NO_LOCATION>)
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings;-Xcompiler=-Wall,-Wextra>")
 endforeach()
 target_link_libraries(sg_cuda PRIVATE CUDA::cudart_static CUDA::cublasLt CUDA::nvrtc ${CUDNN_LIBRARY})

@@ -530,7 +530,8 @@ sg_cost sg_node_cost(sg_graph *graph, const sg_node *node);
  * enclosing graph used in a loop body is captured. All builders of ops/ end here. */
 sg_value sg_build(sg_graph *graph, const sg_op *op, const sg_value *in, int32_t n_in, const sg_attr *attr);
 
-/* The place that the next nodes are attributed to. Builder macros set it to the caller's file and line. */
+/* The place that the next nodes and errors are attributed to. Builders of all folders are macros that set it to the
+ * caller's file and line (define SG_NO_LOCATION before including to do without). */
 void sg_here(const char *file, int32_t line);
 #define SG_AT(function, ...) (sg_here(__FILE__, __LINE__), function(__VA_ARGS__))
 
@@ -596,5 +597,9 @@ void sg_substitute(sg_graph *graph, const sg_value *y, int32_t n_y, const sg_val
 
 #ifdef __cplusplus
 }
+#endif
+
+#ifndef SG_NO_LOCATION
+#include "graph/location.h"
 #endif
 #endif

@@ -455,6 +455,61 @@ static void every_allocation_may_fail(void **state)
     assert_true(n > 10 && n < 100000);
 }
 
+/* Whoever refuses, a leaf, a result or a derivative: the error names the line of that call, not of the operator before. */
+static void assert_line(sg_graph *g, int line)
+{
+    sg_error err = {0};
+    assert_int_not_equal(sg_graph_status(g, &err), SG_OK);
+    assert_non_null(strstr(err.file, "reverse_test.c"));
+    assert_int_equal(err.line, line);
+    sg_graph_free(g);
+}
+
+static sg_value square_sum(sg_graph *g, const char *name)
+{
+    return sg_sum_all(sg_square(sg_input(g, name, SG_F32, SG_SHAPE(2))));
+}
+
+static void errors_name_the_line_of_the_call(void **state)
+{
+    (void)state;
+    sg_graph *g = sg_graph_new();
+    square_sum(g, "x");
+    sg_input(g, "x", SG_F32, SG_SHAPE(3));
+    assert_line(g, __LINE__ - 1);
+
+    g = sg_graph_new();
+    sg_value loss = square_sum(g, "x");
+    sg_result(g, "loss", loss);
+    sg_result(g, "loss", loss);
+    assert_line(g, __LINE__ - 1);
+
+    g = sg_graph_new();
+    sg_value x = sg_input(g, "x", SG_F32, SG_SHAPE(2)), y = sg_square(x), grad, zero = sg_zeros_like(x);
+    sg_grad(y, &x, 1, &grad);
+    assert_line(g, __LINE__ - 1);
+
+    g = sg_graph_new();
+    x = sg_input(g, "x", SG_F32, SG_SHAPE(2)), y = sg_square(x), zero = sg_zeros_like(x);
+    sg_hvp(y, &x, &zero, 1, &grad, SG_HVP_FORWARD_OVER_REVERSE);
+    assert_line(g, __LINE__ - 1);
+
+    sg_store *store = sg_store_new(SG_F32);
+    g = sg_graph_new();
+    sg_scope root = sg_scope_root(g, store);
+    sg_value w = sg_param(root, "w", SG_SHAPE(2), sg_init_zeros());
+    y = sg_sum_all(w);
+    sg_assign(w, y);
+    assert_line(g, __LINE__ - 1);
+
+    g = sg_graph_new();
+    root = sg_scope_root(g, store);
+    square_sum(g, "x");
+    sg_param(root, "w", SG_SHAPE(3), sg_init_zeros());
+    assert_line(g, __LINE__ - 1);
+    sg_store_free(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -481,6 +536,7 @@ int main(void)
         cmocka_unit_test(other_graphs_are_refused),
         cmocka_unit_test(missing_values_are_refused),
         cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(errors_name_the_line_of_the_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
