@@ -511,3 +511,15 @@ sg_status sg_cli_config_on(const sg_cli *cli, const char *file, const char *text
                                  .user = cli};
     return sg_config_load(out, &request, err);
 }
+
+bool sg_cli_names_data(const sg_config *config, bool folder)
+{
+    static const char *const keys[] = {"data.dir",  "data.files", "data.train",     "data.validation",
+                                       "data.test", "data.split", "data.labels_xml"};
+    for (size_t i = folder ? 0 : 1; i < sizeof keys / sizeof *keys; i++) {
+        const char *origin = sg_config_origin(config, keys[i]);
+        if (strncmp(origin, "--", 2) == 0 || strncmp(origin, "SEALGRAPH_", 10) == 0)
+            return true;
+    }
+    return false;
+}

@@ -130,6 +130,10 @@ sg_status sg_cli_config(const sg_cli *cli, sg_config **out, sg_error *err);
 /* The same on top of another file or text in place of -c. */
 sg_status sg_cli_config_on(const sg_cli *cli, const char *file, const char *text, sg_config **out, sg_error *err);
 
+/* Does a flag or the environment name files of the data, or, if `folder`, the folder they are in? They replace those of a recipe, and
+ * must be there. */
+bool sg_cli_names_data(const sg_config *config, bool folder);
+
 /* ---- help (help.c) */
 int sg_help_verb(const sg_cli *cli, const sg_verb *verb);
 

@@ -41,24 +41,11 @@ static sg_status without_files(const sg_config *config, sg_status status, sg_err
                       "%.200s; give --data-dir, the folder of the recipe's files, or files to evaluate on", why);
 }
 
-/* Files named anew, by a flag or in the environment, replace the recipe's and may be any. */
-static bool are_replaced(const sg_config *config)
-{
-    static const char *const keys[] = {"data.files", "data.train", "data.validation",
-                                       "data.test",  "data.split", "data.labels_xml"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const char *origin = sg_config_origin(config, keys[i]);
-        if (strncmp(origin, "--", 2) == 0 || strncmp(origin, "SEALGRAPH_", 10) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* The test rows of the recipe the model was trained with. In changed files other rows are the test part: some may have been
  * trained on. */
 static sg_status read_recipe_data(const sg_cli *cli, evaluation *e, sg_error *err)
 {
-    if (!are_replaced(e->config))
+    if (!sg_cli_names_data(e->config, false))
         SG_TRY(sg_trained_check_data(e->trained, e->config, err));
     SG_TRY(without_files(e->config, sg_config_read_data(e->config, &e->data, &e->split, err), err));
     sg_cli_notes(cli, e->data);

@@ -48,19 +48,6 @@ static sg_status stand_in(drawing *d, sg_error *err)
     return status;
 }
 
-/* Do the command line or the environment name data? What is named there must be there. */
-static bool names_data(const sg_config *config)
-{
-    static const char *const keys[] = {"data.dir",  "data.files", "data.train",     "data.validation",
-                                       "data.test", "data.split", "data.labels_xml"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const char *origin = sg_config_origin(config, keys[i]);
-        if (strncmp(origin, "--", 2) == 0 || strncmp(origin, "SEALGRAPH_", 10) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* What to do where a recipe names files that are not here. */
 static sg_status without_files(sg_error *err)
 {
@@ -76,7 +63,7 @@ static sg_status without_files(sg_error *err)
 static sg_status find_data(const sg_cli *cli, drawing *d, const sg_dataset **out, sg_error *err)
 {
     const sg_train_config *v = sg_config_values(d->config);
-    bool typed = names_data(d->config), sized = v->data.features_count > 0 && v->data.labels_count > 0;
+    bool typed = sg_cli_names_data(d->config, true), sized = v->data.features_count > 0 && v->data.labels_count > 0;
     bool named = typed || v->data.files.count + v->data.train.count > 0;
     sg_status status = named ? sg_training_data_load(&d->data, d->config, false, err) : SG_E_IO;
     if (status == SG_OK) {
