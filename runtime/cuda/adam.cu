@@ -8,6 +8,7 @@
 
 enum { SPAN = 4 * SG_BLOCK }; /* elements of a block, four a thread */
 
+template <bool USUAL>
 __device__ static inline void step_quads(const sg_cuda_adam &a, const sg_cuda_adam_member &x, int64_t first)
 {
     __shared__ slow_coefficients shared;
@@ -22,7 +23,7 @@ __device__ static inline void step_quads(const sg_cuda_adam &a, const sg_cuda_ad
     begin(a, &shared);
     const adam_coefficients c = finish(a, &shared);
     if (q < quads) {
-        step_4(c, g, &p, &m, &v);
+        step_4<USUAL>(c, g, &p, &m, &v);
         ((float4 *)x.p_out)[q] = p;
         ((float4 *)x.m_out)[q] = m;
         ((float4 *)x.v_out)[q] = v;
@@ -30,13 +31,14 @@ __device__ static inline void step_quads(const sg_cuda_adam &a, const sg_cuda_ad
     int64_t i = 4 * quads + threadIdx.x;
     if (i < x.count && i < first + SPAN) {
         float p1 = x.p[i], m1 = x.m[i], v1 = x.v[i];
-        step<1>(c, x.g + i, &p1, &m1, &v1);
+        step<USUAL>(c, x.g[i], &p1, &m1, &v1);
         x.p_out[i] = p1;
         x.m_out[i] = m1;
         x.v_out[i] = v1;
     }
 }
 
+template <bool USUAL>
 __device__ static inline void step_singles(const sg_cuda_adam &a, const sg_cuda_adam_member &x, int64_t first)
 {
     __shared__ slow_coefficients shared;
@@ -44,7 +46,7 @@ __device__ static inline void step_singles(const sg_cuda_adam &a, const sg_cuda_
     const adam_coefficients c = finish(a, &shared);
     for (int64_t i = first + threadIdx.x; i < first + SPAN && i < x.count; i += SG_BLOCK) {
         float p = x.p[i], m = x.m[i], v = x.v[i];
-        step<1>(c, x.g + i, &p, &m, &v);
+        step<USUAL>(c, x.g[i], &p, &m, &v);
         x.p_out[i] = p;
         x.m_out[i] = m;
         x.v_out[i] = v;
@@ -52,6 +54,7 @@ __device__ static inline void step_singles(const sg_cuda_adam &a, const sg_cuda_
 }
 
 /* A block for every SPAN elements of a member; blocks of one member stand together. */
+template <bool USUAL>
 __global__ void adam(sg_cuda_adam a, const __grid_constant__ sg_cuda_adam_members members, size_t stride)
 {
     int low = 0, high = members.count;
@@ -67,9 +70,9 @@ __global__ void adam(sg_cuda_adam a, const __grid_constant__ sg_cuda_adam_member
     sg_wait();
     int64_t first = (int64_t)(blockIdx.x - x.first_block) * SPAN;
     if (x.in_quads)
-        step_quads(a, x, first);
+        step_quads<USUAL>(a, x, first);
     else
-        step_singles(a, x, first);
+        step_singles<USUAL>(a, x, first);
 }
 
 extern "C" void sg_cuda_adam_steps(const sg_cuda_adam *a, sg_cuda_adam_members *members, sg_cuda_where where)
@@ -81,6 +84,6 @@ extern "C" void sg_cuda_adam_steps(const sg_cuda_adam *a, sg_cuda_adam_members *
         x->in_quads = in_quads(x);
         blocks += (unsigned)((x->count + SPAN - 1) / SPAN);
     }
-    SG_CUDA_LAUNCH_EARLY(adam, blocks, SG_BLOCK, where, *a, *members);
+    auto kernel = is_usual(a) ? adam<true> : adam<false>;
+    SG_CUDA_LAUNCH_EARLY(kernel, blocks, SG_BLOCK, where, *a, *members);
 }
-

@@ -11,16 +11,23 @@ struct sg_cuda_adam_turn {
 /* Lines of a block, at most; blocks on a processor. */
 enum { LINES = 20, PLACES = 4 };
 
-/* Which lines a block works on: those with non-zeros, and of the others those whose turn it is. */
+/* A line that a block works on: its first quad, and its terms, none if it is idle. */
+struct alignas(16) sparse_line {
+    uint32_t quad;
+    int32_t begin, end;
+};
+
+/* Those with non-zeros, and of the others those whose turn it is. Terms count from the first that is kept. */
 struct sparse_lines {
-    int32_t line[LINES], begin[LINES], end[LINES]; /* end == begin: idle */
+    sparse_line line[LINES];
     int32_t count;
     sg_csr_terms terms;
     slow_coefficients slow[SG_CUDA_ADAM_SPREAD_MOST];
 };
 
 /* By the first warp. */
-__device__ static inline void find_lines(const sg_cuda_csr &c, sg_cuda_adam_turn turn, const int32_t *pointers, sparse_lines *s)
+__device__ static inline void find_lines(const sg_cuda_csr &c, sg_cuda_adam_turn turn, const int32_t *pointers,
+                                         sparse_lines *s)
 {
     int lane = threadIdx.x;
     int64_t line = (int64_t)blockIdx.x * turn.lines + lane;
@@ -31,12 +38,10 @@ __device__ static inline void find_lines(const sg_cuda_csr &c, sg_cuda_adam_turn
     bool mine = inside && (begin < end || (uint32_t)line % (uint32_t)turn.spread == (uint32_t)turn.turn);
     unsigned all = __ballot_sync(0xffffffffu, mine);
     sg_csr_span span = sg_csr_join_lines(begin, end);
-    if (mine) {
-        int at = __popc(all & ((1u << lane) - 1));
-        s->line[at] = (int32_t)line;
-        s->begin[at] = begin;
-        s->end[at] = end;
-    }
+    int32_t first = sg_csr_fit(span) ? span.first : 0;
+    if (mine)
+        s->line[__popc(all & ((1u << lane) - 1))] = {(uint32_t)line * (uint32_t)(c.width / 4), begin - first,
+                                                     end - first};
     if (lane == 0) {
         s->count = __popc(all);
         s->terms.span = span;
@@ -59,52 +64,54 @@ __device__ static inline void find_coefficients(const sg_cuda_adam &a, sg_cuda_a
 /* A quad of a line, with all the steps that it takes now. */
 struct sparse_quad {
     uint32_t at;
-    int32_t line, column;
     float4 p, m, v, g;
 };
 
-template <bool STREAMED> __device__ static inline float4 load(const float *from, uint32_t quad)
+/* What a block's loop reads and writes, in quads. */
+struct sparse_layer {
+    float4 *p, *m, *v;
+    const float4 *dense;
+};
+
+template <bool STREAMED> __device__ static inline float4 load(const float4 *from, uint32_t quad)
 {
-    return STREAMED ? __ldcs((const float4 *)from + quad) : ((const float4 *)from)[quad];
+    return STREAMED ? __ldcs(from + quad) : from[quad];
 }
 
-template <bool STREAMED> __device__ static inline void store(float *to, uint32_t quad, float4 x)
+template <bool STREAMED> __device__ static inline void store(float4 *to, uint32_t quad, float4 x)
 {
     if (STREAMED)
-        __stcs((float4 *)to + quad, x);
+        __stcs(to + quad, x);
     else
-        ((float4 *)to)[quad] = x;
+        to[quad] = x;
 }
 
-template <bool STREAMED>
-__device__ static inline void load_quad(const sg_cuda_adam_member &x, const sparse_lines &s, sg_cuda_adam_turn turn,
-                                        int32_t across, int32_t item, sparse_quad *q)
+template <bool STREAMED> __device__ static inline void load_quad(const sparse_layer &x, uint32_t at, sparse_quad *q)
 {
-    q->line = (int32_t)__umulhi((uint32_t)item, turn.inverse);
-    q->column = item - q->line * across;
-    q->at = (uint32_t)s.line[q->line] * (uint32_t)across + (uint32_t)q->column;
-    q->p = load<STREAMED>(x.p, q->at);
-    q->m = load<STREAMED>(x.m, q->at);
-    q->v = load<STREAMED>(x.v, q->at);
+    q->at = at;
+    q->p = load<STREAMED>(x.p, at);
+    q->m = load<STREAMED>(x.m, at);
+    q->v = load<STREAMED>(x.v, at);
 }
 
+/* Rows are a whole number of quads, `across`; kept terms have them multiplied by it. */
 template <bool KEPT>
-__device__ static inline void find_gradient(const sg_cuda_csr &c, const sparse_lines &s, int32_t across, const float *value,
-                                            const int32_t *index, const int32_t *order, const float *dense, sparse_quad *q)
+__device__ static inline float4 gradient_of(const sg_cuda_csr &c, const sg_csr_terms &terms, sparse_line line,
+                                            uint32_t across, uint32_t column, const float *value, const int32_t *index,
+                                            const int32_t *order, const float4 *dense)
 {
-    const float4 *at = (const float4 *)dense + q->column;
-    auto load = [&](int32_t row) { return at[(uint32_t)row * (uint32_t)across]; };
-    int32_t begin = s.begin[q->line], end = s.end[q->line];
     if (KEPT)
-        q->g = sg_csr_quad<2, 1>(begin - s.terms.span.first, end - s.terms.span.first, [&](int32_t j) { return s.terms.term[j]; }, load);
-    else
-        q->g = sg_csr_quad<1, 1>(
-            begin, end, [&](int32_t j) { return sg_csr_at(c, value, index, order, j, q->column == 0); }, load);
+        return sg_csr_quad<2>(
+            line.begin, line.end, [&](int32_t j) { return terms.term[j]; },
+            [&](int32_t row) { return dense[(uint32_t)row + column]; });
+    return sg_csr_quad<1>(
+        line.begin, line.end, [&](int32_t j) { return sg_csr_at(c, value, index, order, j, column == 0); },
+        [&](int32_t row) { return dense[(uint32_t)row * across + column]; });
 }
 
 /* The steps of an idle quad that leave p as it is: gradients are zero, and no rate is greater than the first. */
-__device__ static inline bool rest_quad(const adam_coefficients &k, const slow_coefficients &first, sg_cuda_adam_turn turn,
-                                        sparse_quad *q)
+__device__ static inline bool rest_quad(const adam_coefficients &k, const slow_coefficients &first,
+                                        sg_cuda_adam_turn turn, sparse_quad *q)
 {
     float *p = &q->p.x, *m = &q->m.x, *v = &q->v.x, zero = k.factor * 0.0f;
     bool all = k.l2 == 0 && k.beta1 <= 1 && k.beta2 <= 1 && zero == 0;
@@ -123,31 +130,36 @@ __device__ static inline bool rest_quad(const adam_coefficients &k, const slow_c
 }
 
 template <bool STREAMED>
-__device__ static inline void finish_quad(adam_coefficients k, const sg_cuda_adam_member &x, const sparse_lines &s,
-                                          sg_cuda_adam_turn turn, sparse_quad *q)
+__device__ static inline void finish_quad(adam_coefficients k, const sparse_layer &x, const slow_coefficients *slow,
+                                          bool idle, sg_cuda_adam_turn turn, sparse_quad *q)
 {
-    bool idle = s.begin[q->line] == s.end[q->line], rested = idle && turn.spread > 1 && rest_quad(k, s.slow[0], turn, q);
-    for (int32_t i = rested ? turn.spread : idle ? 0 : turn.turn; i < (idle ? turn.spread : turn.turn + 1); i++) {
-        k.rate = s.slow[i].rate;
-        k.scale = s.slow[i].scale;
-        step_4(k, q->g, &q->p, &q->m, &q->v);
+    bool rested = idle && turn.spread > 1 && rest_quad(k, slow[0], turn, q);
+    int32_t i = rested ? turn.spread : idle ? 0 : turn.turn, end = idle ? turn.spread : turn.turn + 1;
+#pragma unroll 1
+    for (; i < end; i++) {
+        k.rate = slow[i].rate;
+        k.scale = slow[i].scale;
+        step_4<true>(k, q->g, &q->p, &q->m, &q->v);
     }
-    store<STREAMED>(x.p_out, q->at, q->p);
-    store<STREAMED>(x.m_out, q->at, q->m);
-    store<STREAMED>(x.v_out, q->at, q->v);
+    store<STREAMED>(x.p, q->at, q->p);
+    store<STREAMED>(x.m, q->at, q->m);
+    store<STREAMED>(x.v, q->at, q->v);
 }
 
 template <bool KEPT, bool STREAMED>
-__device__ static inline void step_lines(const adam_coefficients &k, const sg_cuda_adam_member &x, const sg_cuda_csr &c,
+__device__ static inline void step_lines(const adam_coefficients &k, const sparse_layer &x, const sg_cuda_csr &c,
                                          const sparse_lines &s, sg_cuda_adam_turn turn, const float *value,
-                                         const int32_t *index, const int32_t *order, const float *dense)
+                                         const int32_t *index, const int32_t *order)
 {
-    int32_t across = (int32_t)(c.width / 4);
-    for (int32_t item = threadIdx.x; item < s.count * across; item += SG_BLOCK) {
+    uint32_t across = (uint32_t)c.width / 4, items = (uint32_t)s.count * across;
+#pragma unroll 1
+    for (uint32_t item = threadIdx.x; item < items; item += SG_BLOCK) {
+        uint32_t which = __umulhi(item, turn.inverse), column = item - which * across;
+        sparse_line line = s.line[which];
         sparse_quad q;
-        load_quad<STREAMED>(x, s, turn, across, item, &q);
-        find_gradient<KEPT>(c, s, across, value, index, order, dense, &q);
-        finish_quad<STREAMED>(k, x, s, turn, &q);
+        load_quad<STREAMED>(x, line.quad + column, &q);
+        q.g = gradient_of<KEPT>(c, s.terms, line, across, column, value, index, order, x.dense);
+        finish_quad<STREAMED>(k, x, s.slow, line.begin == line.end, turn, &q);
     }
 }
 
@@ -156,8 +168,12 @@ __device__ static inline void step_lines(const adam_coefficients &k, const sg_cu
 template <bool STREAMED>
 __global__ void __launch_bounds__(SG_BLOCK, PLACES)
     adam_sparse_quads(sg_cuda_adam a, sg_cuda_adam_member x, sg_cuda_csr c, sg_cuda_adam_turn turn, const float *value,
-                      const int32_t *pointers, const int32_t *index, const int32_t *order, const float *dense, size_t stride)
+                      const int32_t *pointers, const int32_t *index, const int32_t *order, const float *dense,
+                      size_t stride)
 {
+    size_t offset = sg_replica_offset(stride);
+    sparse_layer layer = {(float4 *)((char *)x.p_out + offset), (float4 *)((char *)x.m_out + offset),
+                          (float4 *)((char *)x.v_out + offset), (const float4 *)((const char *)dense + offset)};
     to_replica(stride, &a, &x);
     sg_csr_to_replica(stride, value, pointers, index, order, dense);
     __shared__ sparse_lines s;
@@ -166,16 +182,19 @@ __global__ void __launch_bounds__(SG_BLOCK, PLACES)
     else
         find_coefficients(a, turn, &s);
     __syncthreads();
-    bool kept = sg_csr_keep_terms(&s.terms, c, value, index, order);
+    bool kept = sg_csr_keep_terms(&s.terms, c, value, index, order, (int32_t)(c.width / 4));
     adam_coefficients k = finish(a, s.slow);
     if (kept)
-        step_lines<true, STREAMED>(k, x, c, s, turn, value, index, order, dense);
+        step_lines<true, STREAMED>(k, layer, c, s, turn, value, index, order);
     else
-        step_lines<false, STREAMED>(k, x, c, s, turn, value, index, order, dense);
+        step_lines<false, STREAMED>(k, layer, c, s, turn, value, index, order);
 }
 
+/* Any other. */
+template <bool USUAL>
 __global__ void adam_sparse(sg_cuda_adam a, sg_cuda_adam_member x, sg_cuda_csr c, const float *value,
-                            const int32_t *pointers, const int32_t *index, const int32_t *order, const float *dense, size_t stride)
+                            const int32_t *pointers, const int32_t *index, const int32_t *order, const float *dense,
+                            size_t stride)
 {
     to_replica(stride, &a, &x);
     sg_csr_to_replica(stride, value, pointers, index, order, dense);
@@ -192,7 +211,7 @@ __global__ void adam_sparse(sg_cuda_adam a, sg_cuda_adam_member x, sg_cuda_csr c
             if (t.row >= 0)
                 g += t.value * dense[t.row * c.width + column];
         }
-        step<1>(k, &g, &p, &m, &v);
+        step<USUAL>(k, g, &p, &m, &v);
         x.p_out[i] = p;
         x.m_out[i] = m;
         x.v_out[i] = v;
@@ -219,27 +238,20 @@ static int32_t lines_of(const sg_cuda_csr *c, unsigned replicas)
     }
 }
 
-static sg_cuda_adam_turn turn_of(const sg_cuda_adam_member *x, const sg_cuda_csr *c, int32_t spread, int32_t turn,
-                                 unsigned replicas)
+static sg_cuda_adam_turn turn_of(const sg_cuda_csr *c, int32_t spread, int32_t turn, unsigned replicas)
 {
-    bool in_place = x->p == x->p_out && x->m == x->m_out && x->v == x->v_out; /* what is not touched is there already */
-    sg_cuda_adam_turn t = {1, 0, FEW_LINES, (uint32_t)((1ull << 32) / (uint64_t)(c->width / 4) + 1)};
+    uint32_t inverse = (uint32_t)((1ull << 32) / (uint64_t)(c->width / 4) + 1);
     if (replicas < MANY_REPLICAS)
-        return t;
-    t.lines = lines_of(c, replicas);
-    if (in_place) {
-        t.spread = spread;
-        t.turn = turn;
-    }
-    return t;
+        return {1, 0, FEW_LINES, inverse};
+    return {spread, turn, lines_of(c, replicas), inverse};
 }
 
 /* May places of quads have 32 bits, and the few quads of a block be divided by a multiplication? The error of the inverse is below
  * `across` / 2^32, so quads across <= 2^32 will do. */
 static bool is_small(const sg_cuda_csr *c)
 {
-    return c->width / 4 > 1 && c->width / 4 < 1 << 13 && c->lines <= INT32_MAX && c->lines * (c->width / 4) <= UINT32_MAX &&
-           c->others * (c->width / 4) <= UINT32_MAX;
+    return c->width / 4 > 1 && c->width / 4 < 1 << 13 && c->lines <= INT32_MAX &&
+           c->lines * (c->width / 4) <= UINT32_MAX && c->others * (c->width / 4) <= INT32_MAX;
 }
 
 extern "C" void sg_cuda_adam_sparse(const sg_cuda_adam *a, const sg_cuda_adam_member *member, const sg_cuda_csr *c,
@@ -247,14 +259,16 @@ extern "C" void sg_cuda_adam_sparse(const sg_cuda_adam *a, const sg_cuda_adam_me
                                     const int32_t *index, const int32_t *order, const float *dense, sg_cuda_where where)
 {
     sg_cuda_adam_member x = *member;
-    x.g = dense; /* for the question of alignment */
-    if (c->width % 4 == 0 && in_quads(&x) && is_small(c)) {
-        sg_cuda_adam_turn t = turn_of(&x, c, spread, turn, where.replicas);
+    x.g = dense;                                                        /* for the question of alignment */
+    bool in_place = x.p == x.p_out && x.m == x.m_out && x.v == x.v_out; /* what is not touched is there already */
+    if (c->width % 4 == 0 && in_place && in_quads(&x) && is_small(c) && is_usual(a)) {
+        sg_cuda_adam_turn t = turn_of(c, spread, turn, where.replicas);
         auto kernel = where.replicas < MANY_REPLICAS ? adam_sparse_quads<false> : adam_sparse_quads<true>;
-        SG_CUDA_LAUNCH_EACH(kernel, (unsigned)((c->lines + t.lines - 1) / t.lines), SG_BLOCK, where, *a, x, *c, t, value,
-                            pointers, index, order, dense);
+        SG_CUDA_LAUNCH_EACH(kernel, (unsigned)((c->lines + t.lines - 1) / t.lines), SG_BLOCK, where, *a, x, *c, t,
+                            value, pointers, index, order, dense);
     } else {
-        SG_CUDA_LAUNCH_EACH(adam_sparse, sg_blocks(x.count, SG_BLOCK), SG_BLOCK, where, *a, x, *c, value, pointers, index,
+        auto kernel = is_usual(a) ? adam_sparse<true> : adam_sparse<false>;
+        SG_CUDA_LAUNCH_EACH(kernel, sg_blocks(x.count, SG_BLOCK), SG_BLOCK, where, *a, x, *c, value, pointers, index,
                             order, dense);
     }
 }

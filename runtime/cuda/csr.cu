@@ -182,7 +182,7 @@ __global__ void __launch_bounds__(SG_BLOCK, 4)
     if (threadIdx.x < SG_WARP)
         find_lines(c, first, count, pointers, &s);
     __syncthreads();
-    bool kept = sg_csr_keep_terms(&s.terms, c, value, index, order);
+    bool kept = sg_csr_keep_terms(&s.terms, c, value, index, order, 1);
     __syncthreads();
     float sum[4] = {}, total[1] = {0};
     uint32_t width = (uint32_t)c.width, offset = (uint32_t)(first % c.width);
@@ -194,9 +194,9 @@ __global__ void __launch_bounds__(SG_BLOCK, 4)
         auto load = [&](int32_t row) { return quad_of(at + (int64_t)row * width, aligned); };
         float4 g;
         if (kept)
-            g = sg_csr_quad<4, 1>(s.begin[line] - s.terms.span.first, s.end[line] - s.terms.span.first, [&](int32_t j) { return s.terms.term[j]; }, load);
+            g = sg_csr_quad<4>(s.begin[line] - s.terms.span.first, s.end[line] - s.terms.span.first, [&](int32_t j) { return s.terms.term[j]; }, load);
         else
-            g = sg_csr_quad<1, 1>(s.begin[line], s.end[line], [&](int32_t j) { return sg_csr_at(c, value, index, order, j, column == 0); }, load);
+            g = sg_csr_quad<1>(s.begin[line], s.end[line], [&](int32_t j) { return sg_csr_at(c, value, index, order, j, column == 0); }, load);
         sum[0] = __fadd_rn(sum[0], __fmul_rn(g.x, g.x));
         sum[1] = __fadd_rn(sum[1], __fmul_rn(g.y, g.y));
         sum[2] = __fadd_rn(sum[2], __fmul_rn(g.z, g.z));

@@ -17,8 +17,8 @@ __device__ static inline void sg_csr_to_replica(size_t stride, const float *&val
 }
 
 /* Out of line: it is long, stands in many places, and never happens. */
-static __device__ __noinline__ void sg_csr_raise(sg_cuda_fault *fault, int site, int kind, int64_t position, int32_t value,
-                                                 int32_t low, int64_t limit)
+static __device__ __noinline__ void sg_csr_raise(sg_cuda_fault *fault, int site, int kind, int64_t position,
+                                                 int32_t value, int32_t low, int64_t limit)
 {
     sg_cuda_raise_at(fault, site, kind, position, value, low, limit);
 }
@@ -85,14 +85,18 @@ __device__ static inline sg_csr_span sg_csr_join_lines(int32_t begin, int32_t en
     return {min(first, last), last}; /* without any: 0 both */
 }
 
-/* By the block, after a barrier, and another one follows; false if there are too many. */
-__device__ static inline bool sg_csr_keep_terms(sg_csr_terms *all, const sg_cuda_csr &c, const float *value, const int32_t *index,
-                                                const int32_t *order)
+__device__ static inline bool sg_csr_fit(sg_csr_span span) { return span.end - span.first <= SG_BLOCK; }
+
+/* By the block, after a barrier, and another one follows; false if there are too many. Rows are multiplied by `times`. */
+__device__ static inline bool sg_csr_keep_terms(sg_csr_terms *all, const sg_cuda_csr &c, const float *value,
+                                                const int32_t *index, const int32_t *order, int32_t times)
 {
-    bool kept = all->span.end - all->span.first <= SG_BLOCK;
+    bool kept = sg_csr_fit(all->span);
     int32_t mine = all->span.first + (int32_t)threadIdx.x;
-    if (kept && mine < all->span.end)
-        all->term[threadIdx.x] = sg_csr_at(c, value, index, order, mine, true);
+    if (kept && mine < all->span.end) {
+        sg_csr_term t = sg_csr_at(c, value, index, order, mine, true);
+        all->term[threadIdx.x] = {t.value, t.row < 0 ? t.row : t.row * times};
+    }
     return kept;
 }
 
@@ -104,17 +108,15 @@ __device__ static inline void sg_csr_add(float4 *sum, float value, float4 x)
     sum->w = fmaf(value, x.w, sum->w);
 }
 
-/* N terms of a line, of which `left` are there: their loads are on their way together. */
+/* N terms of a line from the j-th on: their loads are on their way together. */
 template <int N, class T, class L>
-__device__ static inline void sg_csr_add_terms(float4 *sum, int32_t j, int32_t left, T term, L load)
+__device__ static inline void sg_csr_add_terms(float4 *sum, int32_t j, T term, L load)
 {
     sg_csr_term t[N];
     float4 x[N];
 #pragma unroll
     for (int k = 0; k < N; k++) {
-        t[k].row = -1;
-        if (k < left)
-            t[k] = term(j + k);
+        t[k] = term(j + k);
         if (t[k].row >= 0)
             x[k] = load(t[k].row);
     }
@@ -124,16 +126,17 @@ __device__ static inline void sg_csr_add_terms(float4 *sum, int32_t j, int32_t l
             sg_csr_add(sum, t[k].value, x[k]);
 }
 
-/* The sum of the terms [j, end) of a line at four columns: term(j) is one, load(row) the dense operand there. Most lines have a few, some
- * have very many. */
-template <int MANY, int FEW, class T, class L>
-__device__ static inline float4 sg_csr_quad(int32_t j, int32_t end, T term, L load)
+/* The sum of the terms [j, end) of a line at four columns, N at a time: term(j) is one, load(row) the dense operand there. Most lines have
+ * a few, some have very many. */
+template <int N, class T, class L> __device__ static inline float4 sg_csr_quad(int32_t j, int32_t end, T term, L load)
 {
     float4 sum = {0, 0, 0, 0};
-    for (; j + MANY <= end; j += MANY)
-        sg_csr_add_terms<MANY>(&sum, j, MANY, term, load);
-    for (; j < end; j += FEW)
-        sg_csr_add_terms<FEW>(&sum, j, end - j, term, load);
+#pragma unroll 1
+    for (; j + N <= end; j += N)
+        sg_csr_add_terms<N>(&sum, j, term, load);
+#pragma unroll 1
+    for (; N > 1 && j < end; j++)
+        sg_csr_add_terms<1>(&sum, j, term, load);
     return sum;
 }
 

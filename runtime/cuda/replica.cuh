@@ -33,6 +33,13 @@ __device__ static inline void sg_let_next_begin()
 #endif
 }
 
+/* How far a replica's memory is from the first's. All lanes agree, but as the compiler does not know that, it keeps what is computed from
+ * it instead of computing it again in a loop. */
+__device__ static inline size_t sg_replica_offset(size_t stride)
+{
+    return __shfl_sync(0xffffffffu, (unsigned long long)blockIdx.z * stride, 0);
+}
+
 template <typename T> __device__ T *sg_replica_of(T *p, size_t stride)
 {
     return p ? (T *)((char *)p + blockIdx.z * stride) : p;
