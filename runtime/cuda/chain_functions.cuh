@@ -156,23 +156,34 @@ __device__ float sg_reciprocal_fast(float x)
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
-// n / d, rounded as that, for d in [1, 2] and n in [0, 1] that is not small unless d is 1: none of what a division tests for, and
-// branches to, can be.
-__device__ float sg_divide_by_few(float n, float d)
+
+// log(1 + t) / t for t in [0, 1] to 1.3e-7 of itself: 1 + t q(t), with the polynomial q of the least largest error.
+__device__ float sg_log1p_slope(float t)
 {
-    float y = sg_reciprocal_fast(d);
-    y = fmaf(y, fmaf(-d, y, 1.0f), y);
-    float q = n * y;
-    return fmaf(y, fmaf(-d, q, n), q);
+    float q = 0.00536482455f;
+    q = fmaf(q, t, -0.0300657917f);
+    q = fmaf(q, t, 0.0792045295f);
+    q = fmaf(q, t, -0.137538016f);
+    q = fmaf(q, t, 0.191536546f);
+    q = fmaf(q, t, -0.248571634f);
+    q = fmaf(q, t, 0.33321324f);
+    q = fmaf(q, t, -0.499996483f);
+    return fmaf(q, t, 1.0f);
 }
 
-// 1 / (1 + e^-x) for x >= 0 and e^x / (1 + e^x) below: no overflow, and both tails keep their relative precision.
+// 1 / (1 + e^-x) for x >= 0 and e^x / (1 + e^x) below: no overflow, and both tails keep their relative precision. 1 + t is in
+// [1, 2], where the fast reciprocal is exact to a unit in the last place.
 __device__ float sg_sigmoid(float x)
 {
     float t = expf(-fabsf(x));
-    return sg_divide_by_few(x < 0 ? t : 1.0f, 1.0f + t);
+    return (x < 0 ? t : 1.0f) * sg_reciprocal_fast(1.0f + t);
 }
-UNARY(softplus, (x > 0 ? x : 0.0f) + log1pf(expf(-fabsf(x))))
+// max(x, 0) + log(1 + e^-|x|); NaN is in t.
+__device__ float sg_softplus(float x)
+{
+    float t = expf(-fabsf(x));
+    return fmaf(t, sg_log1p_slope(t), fmaxf(x, 0.0f));
+}
 UNARY(log_sigmoid, -sg_softplus(-x))
 
 // Beyond 15 the tail of the normal distribution is 0 in float; the bound keeps infinities from meeting it. NaN stays.
