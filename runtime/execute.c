@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/elements_internal.h"
+#include "runtime/hazards_internal.h"
 #include "runtime/plan_internal.h"
 
 char *sg_buffer_at(const sg_plan *plan, const sg_buffer *b, int32_t replica)
@@ -58,7 +59,7 @@ void sg_plan_resolve(sg_plan *plan)
 
 /* ------------------------------------------------------------------------------------------------------------ steps */
 
-/* What steps of a pass are for: the iteration, and the replicas. Devices with memory of their own do all replicas step by step.
+/* What steps of a pass are for: the iteration, and the replicas. Devices with memory of their own do several step by step.
  * In the host's memory one is done after the other, so that what it works on stays in the caches. */
 typedef struct pass {
     sg_run_index run;
@@ -69,7 +70,8 @@ static sg_status copy_buffer(const sg_plan *plan, const sg_buffer *from, const s
 {
     const sg_session *s = plan->session;
     if (s->apart)
-        return s->apart->copy(s->device, to->at, from->at, to->bytes, s->n_replicas, err);
+        return s->apart->copy(s->device, sg_buffer_at(plan, to, p.first), sg_buffer_at(plan, from, p.first), to->bytes,
+                              p.end - p.first, err);
     for (int32_t r = p.first; r < p.end; r++)
         memcpy(sg_buffer_at(plan, to, r), sg_buffer_at(plan, from, r), to->bytes);
     return SG_OK;
@@ -285,10 +287,19 @@ static sg_status run_here(sg_plan *plan, sg_error *err)
     return w.status;
 }
 
+/* Of a recording, many replicas are two groups, which do not wait for each other: while the launches of one move memory, those of the
+ * other compute. Ten seeds of SEAL-dynamic NCE take 131 us an update on an H200 instead of 135, and 151 as three groups. */
+enum { MANY_REPLICAS = 8 };
+
 static sg_status enqueue(void *user, sg_error *err)
 {
     sg_plan *plan = user;
-    return run_frame(plan, plan->top, (pass){.end = plan->session->n_replicas}, err);
+    int32_t n = plan->session->n_replicas, half = plan->hazards && n >= MANY_REPLICAS ? n / 2 : n;
+    SG_TRY(run_frame(plan, plan->top, (pass){.end = half}, err));
+    if (half == n)
+        return SG_OK;
+    sg_hazards_elsewhere(plan->hazards);
+    return run_frame(plan, plan->top, (pass){.first = half, .end = n}, err);
 }
 
 /* The first run goes launch by launch, so that whatever loads its code on first use has done so; the second is recorded, and

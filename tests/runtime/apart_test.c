@@ -234,7 +234,7 @@ static void test_posts(void **state)
 
 /* ---- replicas: several stores in one session, here and alone */
 
-enum { REPLICAS = 5, REPLICA_TURNS = 6 };
+enum { REPLICAS = 9, REPLICA_TURNS = 6 }; /* so many are two groups of a recording */
 
 static sg_store *store_of(uint64_t seed)
 {

@@ -15,7 +15,7 @@
 #include "tests/support/graph_run.h"
 #include "tests/support/gpu_session.h"
 
-enum { REPLICAS = 5, ROWS = 32, COLUMNS = 300, CAPACITY = 70 * ROWS, MOST_RESULTS = 32 };
+enum { REPLICAS = 9, ROWS = 32, COLUMNS = 300, CAPACITY = 70 * ROWS, MOST_RESULTS = 32 };
 
 /* What a graph keeps, each in a state of the store. */
 typedef struct kept {

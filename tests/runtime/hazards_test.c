@@ -51,6 +51,11 @@ static void test_kinds(void **state)
     reads(h, 40, 0);
     writes(h, 0, 0); /* 8: nothing */
     ends_with(h, 0);
+    sg_hazards_elsewhere(h);
+    reads(h, 0, 4); /* 9: not what 7 wrote */
+    ends_with(h, 0);
+    writes(h, 0, 4); /* 10: not behind 6, but behind 9 */
+    ends_with(h, 1, 9);
     sg_hazards_free(h);
 }
 
