@@ -38,6 +38,16 @@ static void adam_l2(const sg_sample *s, sg_scope scope, const sg_value *in, sg_v
     adam_with(out, in, 0.1, false);
 }
 
+/* Divisors that approximations are not good for everywhere. */
+static void adam_without_eps(const sg_sample *s, sg_scope scope, const sg_value *in, sg_value *out)
+{
+    (void)s, (void)scope;
+    sg_adam_state now = {in[0], in[1], in[2]}, next = sg_adam(now, in[3], in[4], in[5], 0.9, 0.99, 0, 0.1, true);
+    out[0] = next.p;
+    out[1] = next.m;
+    out[2] = next.v;
+}
+
 /* The gradient is a product of its own: x' g; of a sparse x; or x' g among others' columns. */
 static void adam_of_product(const sg_sample *s, sg_scope scope, const sg_value *in, sg_value *out)
 {
@@ -130,6 +140,7 @@ static const sg_sample rows[] = {
     {"rng_advance", "", "[4]", 0, 1, {{0}}, .build = rng_advance, .flat = true},
     {"adam", "decoupled", "[3, 5]", 6, 3, {ADAM_INPUTS(S2, 3, 5)}, .build = adamw},
     {"adam", "l2", "[33]", 6, 3, {ADAM_INPUTS(S1, 33)}, .build = adam_l2},
+    {"adam", "no eps", "[33]", 6, 3, {ADAM_INPUTS(S1, 33)}, .build = adam_without_eps},
     {"adam", "empty", "[0]", 6, 3, {ADAM_INPUTS(S1, 0)}, .build = adamw},
     {"uniform_like", "large dropout", "[301, 257]", 1, 1, {REAL(S2(301, 257), -1, 1)}, .build = dropout, .large = true},
     {"adam", "large", "[301, 257]", 6, 3, {ADAM_INPUTS(S2, 301, 257)}, .build = adamw, .large = true},
