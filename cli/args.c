@@ -523,3 +523,11 @@ bool sg_cli_names_data(const sg_config *config, bool folder)
     }
     return false;
 }
+
+sg_status sg_cli_advise(sg_error *err, const char *advice)
+{
+    const sg_error had = *err;
+    if (!had.file[0])
+        return sg_fail(err, had.status, "%.200s; %s", had.text, advice);
+    return sg_fail_at(err, had.status, had.file, had.line, had.column, "%.200s; %s", had.text, advice);
+}

@@ -134,6 +134,9 @@ sg_status sg_cli_config_on(const sg_cli *cli, const char *file, const char *text
  * must be there. */
 bool sg_cli_names_data(const sg_config *config, bool folder);
 
+/* The error with what to do about it at its end: the data files of a recipe are not where it says. */
+sg_status sg_cli_advise(sg_error *err, const char *advice);
+
 /* ---- help (help.c) */
 int sg_help_verb(const sg_cli *cli, const sg_verb *verb);
 

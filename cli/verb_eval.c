@@ -31,14 +31,10 @@ static void release(evaluation *e)
 /* Relative names in a recipe are told from where training began, which need not be here. */
 static sg_status without_files(const sg_config *config, sg_status status, sg_error *err)
 {
-    char why[SG_ERROR_TEXT], file[SG_ERROR_FILE];
     bool typed = strncmp(sg_config_origin(config, "data.dir"), "--", 2) == 0;
     if (status != SG_E_IO || typed || !err->file[0] || err->file[0] == '/')
         return status;
-    snprintf(why, sizeof why, "%s", err->text);
-    snprintf(file, sizeof file, "%s", err->file);
-    return sg_fail_at(err, SG_E_IO, file, 0, 0,
-                      "%.200s; give --data-dir, the folder of the recipe's files, or files to evaluate on", why);
+    return sg_cli_advise(err, "give --data-dir, the folder of the recipe's files, or files to evaluate on");
 }
 
 /* The test rows of the recipe the model was trained with. In changed files other rows are the test part: some may have been

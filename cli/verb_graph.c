@@ -48,17 +48,6 @@ static sg_status stand_in(drawing *d, sg_error *err)
     return status;
 }
 
-/* What to do where a recipe names files that are not here. */
-static sg_status without_files(sg_error *err)
-{
-    char why[SG_ERROR_TEXT], file[SG_ERROR_FILE];
-    snprintf(why, sizeof why, "%s", err->text);
-    snprintf(file, sizeof file, "%s", err->file);
-    return sg_fail_at(err, SG_E_IO, file, 0, 0,
-                      "%.200s; give --data-dir, or data.features_count and data.labels_count for a graph without data",
-                      why);
-}
-
 /* What the graph is built for: the data, or the sizes given where no data is named, or a recipe's files are not at hand. */
 static sg_status find_data(const sg_cli *cli, drawing *d, const sg_dataset **out, sg_error *err)
 {
@@ -71,7 +60,8 @@ static sg_status find_data(const sg_cli *cli, drawing *d, const sg_dataset **out
         *out = d->data->data;
     }
     if (status == SG_E_IO && named && !typed && !sized)
-        return without_files(err);
+        return sg_cli_advise(err,
+                             "give --data-dir, or data.features_count and data.labels_count for a graph without data");
     if (status != SG_E_IO || typed)
         return status;
     SG_TRY(stand_in(d, err));

@@ -378,6 +378,18 @@ static void data_folders(void **state)
     fails("data info toy.arff --data-dir sub", 1, "sub/toy.arff: cannot open");
     fails("data info toy.arff --data-dir nowhere", 1, "nowhere: cannot open the folder that is data.dir");
     fails("data info toy.arff --data-dir toy.arff", 1, "toy.arff: data.dir is no folder");
+#define ADVICE "; give --data-dir (data.dir in the recipe), the folder of the recipe's files"
+    write_file("far.yml", "data: {train: [moved.arff], test: [moved.arff]}\n");
+    fails("train -c far.yml -o far", 1, "moved.arff: cannot open the file: No such file or directory" ADVICE);
+    fails("train -c far.yml -o far --set data.dir=/nowhere", 1, "No such file or directory\n");
+    write_file("far.yml", "data: {dir: /nowhere, train: [moved.arff], test: [moved.arff]}\n");
+    fails("train -c far.yml -o far", 1,
+          "/nowhere: cannot open the folder that is data.dir: No such file or directory" ADVICE);
+    write_file("far.yml", "data: {train: [/nowhere/a.arff], test: [/nowhere/a.arff]}\n");
+    fails("train -c far.yml -o far", 1, "/nowhere/a.arff: cannot open the file: No such file or directory\n");
+    fails("train --train moved.arff -o far", 1, "moved.arff: cannot open the file: No such file or directory\n");
+    assert_false(exists("far"));
+#undef ADVICE
 }
 
 static void broken_models_are_refused(void **state)
