@@ -101,6 +101,10 @@ static sg_status check_read(const sg_cli *cli, const sg_setting *given, int coun
         if (!sg_option_find(key) || reads_key(cli, key))
             continue;
         const sg_reads *use = find_use(cli->verb, key);
+        const char *elsewhere = cli->verb->elsewhere.key;
+        if (elsewhere && strcmp(elsewhere, key) == 0)
+            return sg_fail(err, SG_E_CONFIG, "%s: %s does not read %s: %s", given[i].label, name, key,
+                           cli->verb->elsewhere.advice);
         return use ? sg_fail(err, SG_E_CONFIG, "%s: %s reads %s only %s", given[i].label, name, key, use->when)
                    : sg_fail(err, SG_E_CONFIG, "%s: %s does not read %s", given[i].label, name, key);
     }

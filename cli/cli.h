@@ -76,6 +76,9 @@ typedef struct sg_verb {
      * are not listed, and refused; variables of others are left alone. `reads` NULL: all are read. */
     const char *reads;
     const sg_reads *reads_when;
+    struct {
+        const char *key, *advice;
+    } elsewhere; /* a key that is not read, though one would look for it here, and what to do; or NULL */
     int min_arguments, max_arguments; /* max -1: any number */
     const sg_flag *flags;             /* own flags, ended by a NULL name; NULL for none */
     bool in_steps;                    /* calls sg_signals_at_steps */

@@ -145,6 +145,8 @@ const sg_verb sg_verb_eval = {
     .takes = SG_TAKES_SETTINGS | SG_TAKES_REQUIRE | SG_TAKES_JSON | SG_TAKES_VERBOSE,
     .reads = SG_READS_DEVICE,
     .reads_when = reads_when,
+    .elsewhere = {"train.threshold", "a model keeps its own; for another one, `predict RUN FILE -o P.jsonl` and then "
+                                     "`score FILE P.jsonl --threshold X`"},
     .min_arguments = 1,
     .max_arguments = -1,
     .run = run,

@@ -159,6 +159,8 @@ const sg_verb sg_verb_predict = {
         "A label is predicted where its score reaches the threshold stored with the model.",
     .takes = SG_TAKES_SETTINGS | SG_TAKES_OUTPUT | SG_TAKES_JSON | SG_TAKES_VERBOSE,
     .reads = SG_READS_DEVICE,
+    .elsewhere = {"train.threshold", "a model keeps its own; lines of jsonl hold the scores, and `score GOLD P.jsonl "
+                                     "--threshold X` compares with another one"},
     .min_arguments = 2,
     .max_arguments = -1,
     .flags = flags,
