@@ -3,8 +3,10 @@
 #include "models/plan_batch_internal.h"
 #include "serialize/serialize.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 void sg_dataset_gold(const sg_dataset *data, const int64_t *rows, int64_t n, float *y, float *known)
 {
@@ -59,6 +61,23 @@ static sg_status read_thresholds(sg_trained *t, sg_error *err)
     return SG_OK;
 }
 
+/* What was named may be any folder, or a data file. One that cannot be searched is told by who reads it. */
+static sg_status check_folder(const char *folder, const char *model, sg_error *err)
+{
+    struct stat st;
+    if (holds(model, "model.safetensors") || holds(model, "model.pb"))
+        return SG_OK;
+    if (stat(folder, &st) != 0)
+        return sg_fail(err, SG_E_IO, "cannot open %s: %s: give a run folder or a model folder", folder,
+                       strerror(errno));
+    if (!S_ISDIR(st.st_mode))
+        return sg_fail(err, SG_E_IO, "%s is a file: give a run folder or a model folder", folder);
+    return access(model, X_OK) != 0
+               ? SG_OK
+               : sg_fail(err, SG_E_IO,
+                         "%s is neither a run folder nor a model folder: there is no model.safetensors in it", folder);
+}
+
 static sg_status open_model(sg_trained *t, const char *folder, sg_error *err)
 {
     if (!(t->folder = model_folder(folder)))
@@ -68,6 +87,7 @@ static sg_status open_model(sg_trained *t, const char *folder, sg_error *err)
                        "%s is a run without a model: its first epoch is not over, or it has one for each seed, "
                        "in %s/seed-N",
                        folder, folder);
+    SG_TRY(check_folder(folder, t->folder, err));
     SG_TRY(sg_model_read(&t->model, t->folder, err));
     if (strcmp(t->model->task, "mlc") != 0)
         return sg_fail(err, SG_E_UNSUPPORTED, "%s: a model of task '%.40s', not mlc", t->folder, t->model->task);

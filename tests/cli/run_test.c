@@ -408,7 +408,13 @@ static void broken_models_are_refused(void **state)
     assert_int_equal(system(command), 0);
     fails("model info cut", 3, "model.safetensors");
     fails("eval cut toy.arff", 3, "model.safetensors");
-    fails("eval nowhere toy.arff", 1, "nowhere");
+    fails("eval nowhere toy.arff", 1, "cannot open nowhere: No such file or directory: give a run folder or");
+    fails("eval toy.arff", 1, "toy.arff is a file: give a run folder or a model folder");
+    fails("predict . toy.arff", 1, ". is neither a run folder nor a model folder: there is no model.safetensors in it");
+    fails("model info .", 1, ". is neither a run folder nor a model folder");
+    snprintf(command, sizeof command, "cd %s && rm cut/model.safetensors", program_folder);
+    assert_int_equal(system(command), 0);
+    fails("eval cut toy.arff", 1, "cannot open cut/model.safetensors");
 }
 
 /* No signal of the process may have a handler: its frame would be written where oneDNN's products lead the stack pointer. */
