@@ -68,7 +68,7 @@ const sg_backend *sg_module_load(const char *name, sg_error *err)
     if (!find_module(name, path, sizeof path)) {
         sg_fail(err, SG_E_DEVICE,
                 "no module for %s: sealgraph-%s.so is neither beside the program nor in the folder "
-                "SEALGRAPH_MODULE_PATH names (it is built where the CUDA toolkit and cuDNN are)",
+                "SEALGRAPH_MODULE_PATH names; plain `make` builds it where nvcc and cuDNN are found",
                 name, name);
         return NULL;
     }

@@ -45,6 +45,7 @@ static void test_session_errors(void **state)
     setenv("SEALGRAPH_MODULE_PATH", "/nowhere", 1);
     assert_int_equal(sg_session_new(&s, single, &o, &err), SG_E_DEVICE);
     assert_non_null(strstr(err.text, "no module for cuda"));
+    assert_non_null(strstr(err.text, "plain `make` builds it where nvcc and cuDNN are found"));
     unsetenv("SEALGRAPH_MODULE_PATH");
     o.backend = "tpu";
     assert_int_equal(sg_session_new(&s, single, &o, &err), SG_E_ARGUMENT);
