@@ -81,11 +81,14 @@ typedef struct sg_bench_ops_options {
     const char *shape;  /* "4096x768x3072": every operator that takes so many numbers; NULL: those of the preset */
     const char *order;  /* "value,gradient,hvp"; NULL: as listed, value at `shape` */
 } sg_bench_ops_options;
+/* Each benchmark that can be asked for what there is not has a check, which measures nothing: it fails if no row is wanted. */
+sg_status sg_bench_ops_check(const sg_bench_ops_options *options, sg_error *err);
 sg_status sg_bench_ops(sg_bench *bench, const sg_bench_ops_options *options, sg_error *err);
 
 /* Gradients and Hessian products (forward over reverse, reverse over reverse) of a 4-layer encoder (width 256, 4 heads, 4 x 128
  * rows, mean square of the output) and of the task loss of bibtex's shape (E + BCE, 32 dense rows). The products alone cost
  * 8 / 3 = 2.67 gradients. `only`: a part of the names encoder, bibtex, or NULL. */
+sg_status sg_bench_hvp_check(const char *only, sg_error *err);
 sg_status sg_bench_hvp(sg_bench *bench, const char *only, sg_error *err);
 
 /* A classifier with 54 labels on a BERT encoder, without padding: training steps (AdamW; without dropout and with 0.1) of
@@ -98,6 +101,7 @@ typedef struct sg_bench_bert_options {
     bool check;
 } sg_bench_bert_options;
 sg_bench_bert_options sg_bench_bert_defaults(void); /* BERT-base */
+sg_status sg_bench_bert_check(const sg_bench_bert_options *options, sg_error *err);
 sg_status sg_bench_bert(sg_bench *bench, const sg_bench_bert_options *options, sg_error *err);
 /* What a compared row's difference may be: 1e-4 in f32, 2e-2 else. */
 double sg_bench_bert_tolerance(const sg_bench_row *row);

@@ -13,7 +13,7 @@
 #include "models/models.h"
 #include "ops/ops.h"
 
-enum { LABELS = 54, MOST_PARAMETERS = 1024 };
+enum { LABELS = 54, MOST_PARAMETERS = 1024, LENGTHS = 3, MOST_ROWS = 2 + 3 * LENGTHS };
 
 /* TRAIN_LEADING: as the classifier reads the first piece alone, the last layer computes no other. */
 typedef enum what { TRAIN, TRAIN_LEADING, TRAIN_DROPOUT, GRADIENT, PRODUCT, WHAT } what;
@@ -214,8 +214,6 @@ static sg_status measure(const setting *s, const sg_bench_case *c, const row *r,
 
 static sg_status one_row(const setting *s, const row *r, sg_error *err)
 {
-    if (s->options->only && !strstr(r->name, s->options->only))
-        return SG_OK;
     SG_TRY(sg_bench_go_on(s->bench, err));
     sg_bench_case c = {.name = r->name,
                        .graph = sg_graph_new(),
@@ -234,37 +232,51 @@ static sg_status one_row(const setting *s, const row *r, sg_error *err)
     return status;
 }
 
-static row row_of(const sg_bench_bert_options *o, what w, int64_t batch, int64_t length)
+/* Adds a row if it is wanted; returns how many there are. */
+static int32_t add_row(const sg_bench_bert_options *o, what w, int64_t batch, int64_t length, row *rows, int32_t n)
 {
-    row r = {.what = w, .batch = o->batch ? o->batch : batch, .length = o->length ? o->length : length};
-    snprintf(r.name, sizeof r.name, "bert/%s/B%lldT%lld", whats[w], (long long)r.batch, (long long)r.length);
-    return r;
+    row *r = &rows[n];
+    *r = (row){.what = w, .batch = o->batch ? o->batch : batch, .length = o->length ? o->length : length};
+    snprintf(r->name, sizeof r->name, "bert/%s/B%lldT%lld", whats[w], (long long)r->batch, (long long)r->length);
+    return o->only && !strstr(r->name, o->only) ? n : n + 1;
+}
+
+/* The rows that are wanted; a gradient and its product come first. */
+static int32_t list_rows(const sg_bench_bert_options *o, row *rows)
+{
+    static const int64_t lengths[LENGTHS] = {128, 256, 512};
+    int32_t n = add_row(o, GRADIENT, 16, 256, rows, 0);
+    n = add_row(o, PRODUCT, 16, 256, rows, n);
+    for (int w = TRAIN; w <= TRAIN_DROPOUT; w++)
+        for (int k = 0; k < (o->length ? 1 : LENGTHS); k++)
+            n = add_row(o, (what)w, 32, lengths[k], rows, n);
+    return n;
+}
+
+sg_status sg_bench_bert_check(const sg_bench_bert_options *o, sg_error *err)
+{
+    row rows[MOST_ROWS];
+    if (list_rows(o, rows))
+        return SG_OK;
+    return sg_fail(err, SG_E_ARGUMENT, "no row's name holds '%s': train, train_leading, train_dropout, gradient, hvp",
+                   o->only);
 }
 
 static sg_status every_row(const setting *s, sg_error *err)
 {
-    static const int64_t lengths[] = {128, 256, 512};
-    const sg_bench_bert_options *o = s->options;
-    int32_t first = s->bench->count, trainings = o->length ? 1 : 3;
-    row gradient = row_of(o, GRADIENT, 16, 256), product = row_of(o, PRODUCT, 16, 256);
-    SG_TRY(one_row(s, &gradient, err));
-    bool comparable = s->bench->count > first;
-    SG_TRY(one_row(s, &product, err));
-    if (comparable)
-        sg_bench_compare(s->bench, first);
-    for (int w = TRAIN; w <= TRAIN_DROPOUT; w++)
-        for (int k = 0; k < trainings; k++) {
-            row r = row_of(o, (what)w, 32, lengths[k]);
-            SG_TRY(one_row(s, &r, err));
-        }
-    return s->bench->count > first
-               ? SG_OK
-               : sg_fail(err, SG_E_ARGUMENT,
-                         "no row's name holds '%s': train, train_leading, train_dropout, gradient, hvp", o->only);
+    row rows[MOST_ROWS];
+    int32_t n = list_rows(s->options, rows), first = s->bench->count;
+    for (int32_t i = 0; i < n; i++) {
+        SG_TRY(one_row(s, &rows[i], err));
+        if (rows[0].what == GRADIENT && rows[i].what >= GRADIENT)
+            sg_bench_compare(s->bench, first);
+    }
+    return SG_OK;
 }
 
 sg_status sg_bench_bert(sg_bench *bench, const sg_bench_bert_options *options, sg_error *err)
 {
+    SG_TRY(sg_bench_bert_check(options, err));
     setting s = {.bench = bench, .options = options, .store = sg_store_new(SG_F32)};
     sg_status status = s.store ? every_row(&s, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
     sg_store_free(s.store);

@@ -217,18 +217,36 @@ static sg_status no_row(const sg_bench *bench, const sg_bench_ops_options *o, sg
                    first->text, taken);
 }
 
-sg_status sg_bench_ops(sg_bench *bench, const sg_bench_ops_options *o, sg_error *err)
+/* `count`: of the rows that are wanted, on any target. */
+static sg_status every_op(sg_bench *bench, const sg_bench_ops_options *o, int32_t *count, sg_error *err)
 {
-    int32_t count = 0;
     unsigned set, wanted;
+    *count = 0;
     SG_TRY(read_set(o->preset, &set, err));
     SG_TRY(read_orders(o->order, V | G | H, &wanted, err));
     if (o->shape)
-        SG_TRY(at_shape(bench, o, &count, err));
-    for (size_t k = 0; !o->shape && k < sizeof list / sizeof list[0]; k++)
+        return at_shape(bench, o, count, err);
+    for (size_t k = 0; k < sizeof list / sizeof list[0]; k++)
         if (list[k].sets & set)
-            SG_TRY(orders(bench, o, find_family(list[k].family), list[k].shape, list[k].orders & wanted, &count, err));
-    if (o->shape)
-        return bench->count ? SG_OK : no_row(bench, o, err);
-    return count ? SG_OK : sg_fail(err, SG_E_CONFIG, "no benchmark's name holds '%s'", o->only ? o->only : "");
+            SG_TRY(orders(bench, o, find_family(list[k].family), list[k].shape, list[k].orders & wanted, count, err));
+    return SG_OK;
+}
+
+sg_status sg_bench_ops_check(const sg_bench_ops_options *o, sg_error *err)
+{
+    sg_bench none = {0}; /* without a target nothing is measured */
+    int32_t count;
+    SG_TRY(every_op(&none, o, &count, err));
+    if (count)
+        return SG_OK;
+    return o->shape ? no_row(&none, o, err)
+                    : sg_fail(err, SG_E_CONFIG, "no benchmark's name holds '%s'", o->only ? o->only : "");
+}
+
+sg_status sg_bench_ops(sg_bench *bench, const sg_bench_ops_options *o, sg_error *err)
+{
+    int32_t count;
+    SG_TRY(sg_bench_ops_check(o, err));
+    SG_TRY(every_op(bench, o, &count, err));
+    return bench->count || !o->shape ? SG_OK : no_row(bench, o, err);
 }

@@ -1,23 +1,23 @@
 /* bench_bert.c - `bench bert`: its flags, its table and its verdict. */
 #include "cli/bench_internal.h"
 
-sg_status sgi_bench_bert(const sg_cli *cli, sg_bench *b, sg_error *err)
+sg_status sgi_bench_bert_options(const sg_cli *cli, sg_bench_bert_options *o, sg_error *err)
 {
-    sg_bench_bert_options o = sg_bench_bert_defaults();
-    sg_bert_sizes *n = &o.sizes;
+    *o = sg_bench_bert_defaults();
+    sg_bert_sizes *n = &o->sizes;
     int64_t layers;
     SG_TRY(sg_cli_int(cli, "layers", 1, 60, n->layers, &layers, err));
     n->layers = (int32_t)layers;
     SG_TRY(sg_cli_int(cli, "hidden", 1, 1 << 14, n->hidden, &n->hidden, err));
     SG_TRY(sg_cli_int(cli, "heads", 1, n->hidden, n->heads, &n->heads, err));
     SG_TRY(sg_cli_int(cli, "vocab", 1, 1 << 20, n->vocabulary, &n->vocabulary, err));
-    SG_TRY(sg_cli_int(cli, "batch", 1, 1 << 14, 0, &o.batch, err));
-    SG_TRY(sg_cli_int(cli, "seq", 1, 1 << 14, 0, &o.length, err));
+    SG_TRY(sg_cli_int(cli, "batch", 1, 1 << 14, 0, &o->batch, err));
+    SG_TRY(sg_cli_int(cli, "seq", 1, 1 << 14, 0, &o->length, err));
     n->intermediate = 4 * n->hidden;
-    n->positions = o.length > n->positions ? o.length : n->positions;
-    o.only = sg_cli_value(cli, "only");
-    o.check = sg_cli_has(cli, "check");
-    return sg_bench_bert(b, &o, err);
+    n->positions = o->length > n->positions ? o->length : n->positions;
+    o->only = sg_cli_value(cli, "only");
+    o->check = sg_cli_has(cli, "check");
+    return sg_bench_bert_check(o, err);
 }
 
 static void ratio_cell(sg_table *t, double ratio, const char *fmt_unit)

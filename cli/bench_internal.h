@@ -24,7 +24,8 @@ sg_status sgi_bench_png_ready(sg_error *err);
 sg_status sgi_bench_png(FILE *svg, const char *path, sg_error *err);
 
 /* ---- bench bert (bench_bert.c) */
-sg_status sgi_bench_bert(const sg_cli *cli, sg_bench *b, sg_error *err);
+/* What its flags ask for, checked. */
+sg_status sgi_bench_bert_options(const sg_cli *cli, sg_bench_bert_options *options, sg_error *err);
 void sgi_bench_bert_print(const sg_cli *cli, const sg_bench *b, bool markdown);
 /* Whether all rows that were compared agree with the decomposed graph; warns of those that do not. */
 bool sgi_bench_bert_holds(const sg_cli *cli, const sg_bench *b);

@@ -76,11 +76,31 @@ static sg_status check(const sg_cli *cli, sg_error *err)
     return sg_fail(err, SG_E_CONFIG, "--shape accepts bibtex|delicious|eurlexev, not '%s'", shape);
 }
 
+typedef struct request {
+    sg_bench_ops_options ops;
+    sg_bench_bert_options bert;
+} request;
+
+/* Measuring the devices takes seconds, after which nobody wants to hear that there is no such row. */
+static sg_status check_rows(const sg_cli *cli, request *r, sg_error *err)
+{
+    const char *what = cli->arguments[0], *only = sg_cli_value(cli, "only");
+    r->ops = (sg_bench_ops_options){only, sg_cli_value(cli, "preset"), sg_cli_value(cli, "shape"),
+                                    sg_cli_value(cli, "order")};
+    if (strcmp(what, "ops") == 0)
+        return sg_bench_ops_check(&r->ops, err);
+    if (strcmp(what, "hvp") == 0)
+        return sg_bench_hvp_check(only, err);
+    return strcmp(what, "bert") == 0 ? sgi_bench_bert_options(cli, &r->bert, err) : SG_OK;
+}
+
 static sg_status measure(const sg_cli *cli, sg_bench *b, sg_error *err)
 {
-    const char *what = cli->arguments[0], *shape = sg_cli_value(cli, "shape"), *only = sg_cli_value(cli, "only");
+    const char *what = cli->arguments[0], *shape = sg_cli_value(cli, "shape");
     const char *devices = sg_cli_value(cli, "device"), *dtypes = sg_cli_value(cli, "dtype");
+    request r;
     SG_TRY(check(cli, err));
+    SG_TRY(check_rows(cli, &r, err));
     sg_signals_at_steps();
     SG_TRY(sg_bench_begin(b, devices ? devices : "cpu", dtypes ? dtypes : "f32", err));
     if (strcmp(what, "step") == 0)
@@ -88,11 +108,10 @@ static sg_status measure(const sg_cli *cli, sg_bench *b, sg_error *err)
     if (strcmp(what, "predict") == 0)
         return sg_bench_predict(b, shape, err);
     if (strcmp(what, "hvp") == 0)
-        return sg_bench_hvp(b, only, err);
+        return sg_bench_hvp(b, r.ops.only, err);
     if (strcmp(what, "bert") == 0)
-        return sgi_bench_bert(cli, b, err);
-    const sg_bench_ops_options ops = {only, sg_cli_value(cli, "preset"), shape, sg_cli_value(cli, "order")};
-    return sg_bench_ops(b, &ops, err);
+        return sg_bench_bert(b, &r.bert, err);
+    return sg_bench_ops(b, &r.ops, err);
 }
 
 static int show(const sg_cli *cli, const sg_bench *b)

@@ -72,6 +72,13 @@ static void mistakes(void **state)
     bench_fails("ops --shape 4x7x3x5 --only matmul", 2,
                 "nothing can be measured at the shape 4x7x3x5 (matmul/4x7x3x5: ");
     bench_fails("ops --only frobnicate", 2, "no benchmark's name holds 'frobnicate'");
+    /* before the devices, which take seconds, are as much as looked for */
+    bench_fails("ops --device gpu --only frobnicate --plot roof.svg", 2, "no benchmark's name holds 'frobnicate'");
+    bench_fails("ops --device gpu --shape 64x32 --only nosuch", 2, "no operator whose name holds 'nosuch' takes the");
+    bench_fails("ops --device gpu --order third", 2, "unknown order 'third'");
+    bench_fails("hvp --device gpu --only nosuch", 2, "no benchmark's name holds 'nosuch': encoder, bibtex");
+    bench_fails("bert --device gpu --only nosuch", 2, "no row's name holds 'nosuch': train, train_leading, ");
+    bench_fails("bert --device gpu --layers 0", 2, "--layers must be a whole number in [1, 60], not '0'");
     bench_fails("ops --plot roof.bmp", 2, "give a name that ends in .svg or .png");
 }
 
