@@ -4,6 +4,7 @@
 #include "serialize/serialize.h"
 
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- the run folder: -o, the argument, or runs/RECIPE-seed-N, runs/RECIPE-N-seeds */
@@ -55,6 +56,25 @@ static sg_status check_seeds(const sg_config *config, sg_error *err)
     return SG_OK;
 }
 
+/* Is there a run to go on with in the folder? `seeds`: it would be one of several. */
+static sg_status check_unfinished(const sg_cli *cli, const char *folder, bool seeds, sg_error *err)
+{
+    const char *begins =
+        sg_cli_has(cli, "resume") ? "-o FOLDER, without --resume, begins a new one" : "-o FOLDER begins a new one";
+    struct stat st;
+    if (stat(folder, &st) != 0)
+        return sg_fail(err, SG_E_CONFIG, "%s: no such folder, so no run to go on with: %s", folder, begins);
+    if (!S_ISDIR(st.st_mode))
+        return sg_fail(err, SG_E_CONFIG, "%s is a file, not a run folder: -c names a recipe, --train data", folder);
+    if (!is_file(folder, "config.yml"))
+        return sg_fail(err, SG_E_CONFIG, "%s holds no run to go on with, no config.yml: %s", folder, begins);
+    if (!is_file(folder, "metrics.json"))
+        return SG_OK;
+    return seeds ? sg_fail(err, SG_E_CONFIG, "%s holds a finished run of seeds, each a run in %s/seed-N: %s", folder,
+                           folder, begins)
+                 : sg_fail(err, SG_E_CONFIG, "%s holds a finished run, which `eval` evaluates: %s", folder, begins);
+}
+
 static sg_status resolve(const sg_cli *cli, sg_config **config, char *folder, size_t size, sg_error *err)
 {
     const char *output = sg_cli_value(cli, "output"), *file = sg_cli_value(cli, "config");
@@ -84,10 +104,8 @@ static sg_status resolve(const sg_cli *cli, sg_config **config, char *folder, si
         name_folder(output, folder, size);
     else
         default_folder(cli, sg_config_values(*config), folder, size);
-    bool unfinished = is_file(folder, "config.yml") && !is_file(folder, "metrics.json");
-    if ((cli->n_arguments == 1 || sg_cli_has(cli, "resume")) && !unfinished)
-        return sg_fail(err, SG_E_CONFIG, "%s holds no unfinished run to resume; -o FOLDER begins a new one", folder);
-    return SG_OK;
+    bool goes_on = cli->n_arguments == 1 || sg_cli_has(cli, "resume");
+    return goes_on ? check_unfinished(cli, folder, sg_config_values(*config)->seeds.count > 0, err) : SG_OK;
 }
 
 /* ---- --dry-run: everything up to the first step */

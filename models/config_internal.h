@@ -34,6 +34,8 @@ sg_status sg_config_check_parts(const sg_config *config, sg_error *err);
 sg_status sg_config_check_training(const sg_config *config, sg_error *err);
 /* One value as YAML would show it, written to `out`; returns `out`. */
 const char *sg_config_format(const sg_config *config, const sg_option *option, char *out, size_t size);
+/* The whole of it, to be released with sg_free; NULL if out of memory. */
+char *sg_config_value_text(const sg_config *config, const sg_option *option);
 /* `file` if absolute, "-" or data.dir is unset, else data.dir/file; to be released with sg_free; NULL if out of memory. */
 char *sg_config_data_path(const sg_config *config, const char *file);
 /* Names of the data's files in the order they are read in; the list is to be released with sg_free. */

@@ -151,15 +151,22 @@ static size_t value_bound(const sg_config *config, const sg_option *option)
     return bound;
 }
 
+char *sg_config_value_text(const sg_config *config, const sg_option *option)
+{
+    size_t size = value_bound(config, option);
+    char *text = sg_alloc(size);
+    if (text)
+        sg_config_format(config, option, text, size);
+    return text;
+}
+
 static sg_status write_option(const sg_config *config, const sg_option *option, FILE *out, bool origins)
 {
     const char *dot = strchr(option->key, '.');
-    size_t size = value_bound(config, option);
-    char *value = sg_alloc(size);
+    char *value = sg_config_value_text(config, option);
     if (!value)
         return SG_E_MEMORY;
-    int used = fprintf(out, "%s%s: %s", dot ? "  " : "", dot ? dot + 1 : option->key,
-                       sg_config_format(config, option, value, size));
+    int used = fprintf(out, "%s%s: %s", dot ? "  " : "", dot ? dot + 1 : option->key, value);
     if (origins)
         fprintf(out, "%*s # %s", used < 44 ? 44 - used : 0, "", sg_config_origin(config, option->key));
     fputc('\n', out);

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "models/config_internal.h"
 #include "models/data_internal.h"
 #include "models/json_internal.h"
 #include "models/train_internal.h"
@@ -72,25 +73,9 @@ static sg_status write_json(const sgi_run *run, const char *name, json_t *value,
 
 /* ---- opening */
 
-/* The text without its `threads:` line: results do not depend on it. */
-static void without_threads(char *text)
-{
-    char *at = strncmp(text, "threads:", 8) == 0 ? text : strstr(text, "\nthreads:");
-    if (!at)
-        return;
-    at += *at == '\n';
-    char *end = strchr(at, '\n');
-    if (end)
-        memmove(at, end + 1, strlen(end + 1) + 1);
-    else
-        *at = 0;
-}
-
 typedef struct refusal {
     const char *what, *advice;
 } refusal;
-static const refusal other_settings = {"holds an unfinished run with other settings",
-                                       "use --force or another directory"};
 static const refusal other_data = {"holds an unfinished run with other data", "use --force or another directory"};
 static const refusal changed_data = {"was trained on other data",
                                      "give the files to evaluate on, if they are meant as they are now"};
@@ -108,34 +93,38 @@ static sg_status same_text(const char *folder, const char *had, const char *now,
                    r->advice);
 }
 
-/* The settings of a file as this program writes them: an earlier one wrote 1e-05 for 1.0e-05. */
-static sg_status read_settings(const char *path, char **out, sg_error *err)
+/* The same value, as this program writes it: an earlier one wrote 1e-05 for 1.0e-05. */
+static sg_status same_value(const sgi_run *run, const sg_config *then, const sg_option *option, sg_error *err)
 {
-    sg_config *config = NULL;
-    char *text = NULL;
-    size_t size;
-    sg_status status = sg_file_read(path, TEXT_LIMIT, &text, &size, err);
-    if (status == SG_OK)
-        status = sg_config_parse(&config, text, size, path, err);
-    if (status == SG_OK && !(*out = sg_config_yaml(config)))
-        status = sg_fail(err, SG_E_MEMORY, "out of memory");
-    sg_config_free(config);
-    sg_free(text);
+    char *had = sg_config_value_text(then, option), *now = sg_config_value_text(run->config, option);
+    sg_status status = had && now ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
+    if (status == SG_OK && strcmp(had, now) != 0)
+        status =
+            sg_fail(err, SG_E_CONFIG,
+                    "%.200s holds an unfinished run with other settings: %s is %.80s there and %.80s here (%.80s); "
+                    "go on with its own, or use --force or another directory",
+                    run->folder, option->key, had, now, sg_config_origin(run->config, option->key));
+    sg_free(had);
+    sg_free(now);
     return status;
 }
 
+/* Results do not depend on threads, which may differ. */
 static sg_status same_settings(const sgi_run *run, sg_error *err)
 {
-    char *path = path_in(run, "config.yml"), *had = NULL, *now = sg_config_yaml(run->config);
-    sg_status status = path && now ? read_settings(path, &had, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
-    if (status == SG_OK) {
-        without_threads(had);
-        without_threads(now);
-        status = same_text(run->folder, had, now, &other_settings, err);
-    }
+    sg_config *then = NULL;
+    char *path = path_in(run, "config.yml"), *text = NULL;
+    size_t size;
+    sg_status status =
+        path ? sg_file_read(path, TEXT_LIMIT, &text, &size, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
+    if (status == SG_OK)
+        status = sg_config_parse(&then, text, size, path, err);
+    for (int32_t i = 0; status == SG_OK && i < sg_option_count(); i++)
+        if (strcmp(sg_option_at(i)->key, "threads") != 0)
+            status = same_value(run, then, sg_option_at(i), err);
+    sg_config_free(then);
     sg_free(path);
-    sg_free(had);
-    sg_free(now);
+    sg_free(text);
     return status;
 }
 
@@ -433,6 +422,20 @@ sg_status sgi_folder_log(sgi_run *run, const sg_metrics *validation, double seco
     free(text);
     sg_free(path);
     return status;
+}
+
+/* The text without its `threads:` line: results do not depend on it. */
+static void without_threads(char *text)
+{
+    char *at = strncmp(text, "threads:", 8) == 0 ? text : strstr(text, "\nthreads:");
+    if (!at)
+        return;
+    at += *at == '\n';
+    char *end = strchr(at, '\n');
+    if (end)
+        memmove(at, end + 1, strlen(end + 1) + 1);
+    else
+        *at = 0;
 }
 
 sg_status sgi_folder_model(sgi_run *run, sg_error *err)

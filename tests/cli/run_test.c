@@ -274,13 +274,18 @@ static void train_evaluate_predict(void **state)
     assert_int_equal(json_integer_value(json_object_get(dry, "task_parameters")), 16 * 4 + 16 * 3);
     json_decref(dry);
     assert_false(exists("run"));
-    fails("train " TOY "--resume -o run", 2, "no unfinished run to resume; -o FOLDER begins a new one");
+    fails("train " TOY "--resume -o run", 2,
+          "run: no such folder, so no run to go on with: -o FOLDER, without --resume, begins a new one");
+    fails("train run", 2, "run: no such folder, so no run to go on with: -o FOLDER begins a new one");
+    fails("train .", 2, ". holds no run to go on with, no config.yml: -o FOLDER begins a new one");
+    fails("train toy.arff", 2, "toy.arff is a file, not a run folder: -c names a recipe, --train data");
     json_t *trained = document("train " TOY "--epochs 15 -o run --json", 0);
     json_t *test = json_object_get(trained, "test");
     assert_string_equal(json_string_value(json_object_get(trained, "run")), "run");
     assert_true(json_number_value(json_object_get(test, "example_f1")) > 0.8);
     assert_true(exists("run/metrics.json") && exists("run/model/model.safetensors"));
     fails("train " TOY "--epochs 15 -o run", 2, "finished run");
+    fails("train run", 2, "run holds a finished run, which `eval` evaluates: -o FOLDER begins a new one");
     refused_before_reading("train " TOY "--epochs 15 -o run", "run holds a finished run");
     refused_before_reading("train " TOY "--epochs 15 -o err.txt", "err.txt is not a directory");
     refused_before_reading("train " TOY "--epochs 15 -o .", ". is not empty and holds no run");
@@ -398,6 +403,7 @@ static void broken_models_are_refused(void **state)
     write_data("toy.arff");
     succeeds("train " TOY "--epochs 1 --seeds 2 -q -o both", "mean");
     fails("eval both toy.arff", 1, "in both/seed-N");
+    fails("train both", 2, "both holds a finished run of seeds, each a run in both/seed-N: -o FOLDER begins a new one");
     succeeds("eval both/seed-1 toy.arff -q --threads 1", "example_f1");
     outcome o = run("train " TOY "--epochs 1 -o whole");
     assert_int_equal(o.code, 0);
@@ -533,7 +539,10 @@ static void interrupted_runs_go_on(void **state)
     free(err);
     assert_true(exists("stopped/checkpoint.safetensors"));
     assert_false(exists("stopped/metrics.json"));
-    refused_before_reading("train " TOY "--epochs 5 -o stopped", "other settings");
+    refused_before_reading("train " TOY "--epochs 5 -o stopped",
+                           "other settings: train.epochs is 1000000 there and 5 here (--epochs); go on with its own");
+    fails("train stopped --set train.clip=3", 2, "other settings: train.clip is 10 there and 3 here (--set)");
+    fails("train stopped --test t.arff", 2, "other settings: data.test is [toy.arff] there and [t.arff] here (--test)");
     char log[256];
     snprintf(log, sizeof log, "%s/stopped/metrics.jsonl", program_folder);
     assert_int_equal(unlink(log), 0); /* it comes back at the end of an epoch */

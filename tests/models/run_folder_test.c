@@ -233,7 +233,7 @@ static void other_settings_are_refused(void **state)
     assert_int_equal(train_in(folder, NULL, NULL, false, &heard).status, SG_OK);
     run_outcome o = train_in(folder, "train.lr", "0.02", false, NULL);
     assert_int_equal(o.status, SG_E_CONFIG);
-    assert_non_null(strstr(o.err.text, "lr: 0.01"));
+    assert_non_null(strstr(o.err.text, "train.lr is 0.01 there and 0.02 here"));
     finishes(folder, "threads", "2", NULL);
     same_runs(folder, whole);
     free(folder);
