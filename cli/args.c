@@ -111,6 +111,17 @@ static sg_status check_read(const sg_cli *cli, const sg_setting *given, int coun
     return SG_OK;
 }
 
+/* Of a key set both by its flag and by --set one value would have no effect, whichever it is. */
+static sg_status check_once(const sg_cli *cli, sg_error *err)
+{
+    for (int i = 0; i < cli->n_flags; i++)
+        for (int k = 0; k < cli->n_sets; k++)
+            if (strcmp(cli->flags[i].key, cli->sets[k].key) == 0)
+                return sg_fail(err, SG_E_CONFIG, "%s and --set %s are the same setting: give one of them",
+                               cli->flags[i].label, cli->sets[k].key);
+    return SG_OK;
+}
+
 /* ---- looking flags up */
 
 static const sg_flag *find_flag(const sg_verb *verb, const char *name, size_t length, char letter)
@@ -436,6 +447,7 @@ sg_status sg_cli_parse(sg_cli *cli, int argc, char **argv, sg_error *err)
     }
     SG_TRY(check_read(cli, cli->sets, cli->n_sets, err));
     SG_TRY(check_read(cli, cli->flags, cli->n_flags, err));
+    SG_TRY(check_once(cli, err));
     return check_arguments(cli, err);
 }
 

@@ -65,7 +65,7 @@ const sg_verb sg_verb_config_show = {
     .summary = "print the resolved configuration",
     .description =
         "Every key, as YAML that can be used as a configuration. Order of sources: defaults, extends, file,\n"
-        "SEALGRAPH_* variables, --set, named flags; later ones win.",
+        "SEALGRAPH_* variables, --set or a named flag; later ones win.",
     .takes = SG_TAKES_CONFIG | SG_TAKES_JSON,
     .flags = show_flags,
     .run = show,
