@@ -83,11 +83,13 @@ __device__ __forceinline__ void expect_shares()
     }
 }
 
+// Those who write are in other blocks, which a wait without a scope, one within its block, would not order.
 __device__ __forceinline__ void await_shares()
 {
     unsigned done, arrivals = shared_address(&product_arrivals);
     do
-        asm volatile("{\n\t.reg .pred p;\n\tmbarrier.try_wait.parity.shared.b64 p, [%1], 0;\n\tselp.u32 %0, 1, 0, p;\n\t}"
+        asm volatile("{\n\t.reg .pred p;\n\tmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], 0;\n\t"
+                     "selp.u32 %0, 1, 0, p;\n\t}"
                      : "=r"(done)
                      : "r"(arrivals)
                      : "memory");
