@@ -39,12 +39,19 @@ for tool; do
 done
 wait
 
+# racecheck does not follow what blocks of a cluster send each other (st.async, counted where it comes: runtime/cuda/product.cuh), and warns
+# of each such product, a kernel `chain`. Races between warps are errors to it, never warnings.
+only_sent() {
+    [ "$1" = racecheck ] && grep -q 'RACECHECK SUMMARY: .*(0 errors' "$2" && ! grep -q '^\[  FAILED' "$2" &&
+        ! grep 'Race reported' "$2" | grep -qv 'Warning: .* at chain+'
+}
+
 failed=0
 for tool; do
     log=$build/sanitize/$tool.txt
     status=$(cat "$log.status")
     rm -f "$log.status"
-    [ "$status" = 0 ] || failed=1
+    [ "$status" = 0 ] || only_sent "$tool" "$log" || failed=1
     echo "$tool: $(grep -c '^\[       OK' "$log") tests, $(grep 'SUMMARY' "$log" | tail -1 | sed 's/^=* //') (exit code $status)"
     [ "$status" = 0 ] || grep '^========= \(Error\|Invalid\|Uninit\|Race\|Barrier\|Potential\)' "$log" | sort | uniq -c | sort -rn | head -8
 done
