@@ -110,7 +110,7 @@ static sg_status launch_failed(const sg_step *step, const sg_error *why, sg_erro
     return status;
 }
 
-/* For replica r, or for all from it on in one launch. */
+/* For `replicas` of them, from r on, in one launch. */
 static sg_status launch(const sg_plan *plan, sg_step *step, sg_run_index run, int32_t r, int32_t replicas,
                         sg_error *err)
 {

@@ -211,10 +211,10 @@ static int later_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* From the latest on: whoever is waited for by another of the list stands before it. Parts further back than the window are
- * kept, which costs an edge and no order. */
 void sg_hazards_elsewhere(sg_hazards *h) { h->n_segments = h->n_readers = 0; }
 
+/* From the latest on: whoever is waited for by another of the list stands before it. Parts further back than the window are
+ * kept, which costs an edge and no order. */
 void sg_hazards_end(sg_hazards *h, const int32_t **on, int32_t *n)
 {
     past own = {{1}};

@@ -62,6 +62,12 @@ static void adam_of_sparse(const sg_sample *s, sg_scope scope, const sg_value *i
     adam_with(out, (sg_value[]){in[0], in[1], in[2], sg_csr_t_matmul(x, in[9]), in[10], in[11]}, 0, true);
 }
 
+static void adam_of_sparse_without_eps(const sg_sample *s, sg_scope scope, const sg_value *in, sg_value *out)
+{
+    sg_csr x = {in[3], in[4], in[5], in[6], in[7], in[8]};
+    adam_without_eps(s, scope, (sg_value[]){in[0], in[1], in[2], sg_csr_t_matmul(x, in[9]), in[10], in[11]}, out);
+}
+
 static void adam_of_rows(const sg_sample *s, sg_scope scope, const sg_value *in, sg_value *out)
 {
     (void)s, (void)scope;
@@ -159,6 +165,10 @@ static const sg_sample rows[] = {
      {STATE(S2, 5, 33), REAL(S1(8), -1, 1), GIVEN_I32(S1(8), 1, 3, 0, 1, 4, 3, 0, 0), GIVEN_I32(S1(5), 0, 2, 2, 5, 6),
       GIVEN_I32(S1(8), 2, 0, 2, 0, 3, 2, 0, 0), GIVEN_I32(S1(8), 2, 0, 3, 1, 5, 4, 0, 0), GIVEN_I32(S1(6), 0, 1, 3, 3, 5, 6),
       REAL(S2(4, 33), -1, 1), RATES}, .build = adam_of_sparse, .large = true},
+    {"adam", "of a sparse product, no eps", "[5, 33]", 12, 3,
+     {STATE(S2, 5, 33), REAL(S1(8), -1, 1), GIVEN_I32(S1(8), 1, 3, 0, 1, 4, 3, 0, 0), GIVEN_I32(S1(5), 0, 2, 2, 5, 6),
+      GIVEN_I32(S1(8), 2, 0, 2, 0, 3, 2, 0, 0), GIVEN_I32(S1(8), 2, 0, 3, 1, 5, 4, 0, 0), GIVEN_I32(S1(6), 0, 1, 3, 3, 5, 6),
+      REAL(S2(4, 33), -1, 1), RATES}, .build = adam_of_sparse_without_eps, .large = true},
     {"adam", "clipped, two", "[33, 3]", 10, 6, {ADAM_INPUTS(S2, 33, 3), ADAM_PARTS(S1, 515)}, .build = adam_clipped, .large = true},
     /* Both factors are small: directions have elements up to 1, so the product's tangent is 515 terms of their size, and the rate's
      * second derivative a sum of 30 products of such tangents, of which bf16 keeps 2^-9 each. */

@@ -56,10 +56,10 @@ __device__ static inline adam_coefficients finish(const sg_cuda_adam &a, const s
 
 /* ---- an element's step */
 
-/* Where eps is usual, scale sqrt(v) + eps is from 2^-40 to 2^125, or infinite or not a number as v or scale are, and the device's
+/* Where eps is usual, scale sqrt(v) + eps is from 2^-30 to 2^125, or infinite or not a number as v or scale are, and the device's
  * approximations of root and reciprocal, each an ulp or so off, need no test of their operands. A root that is taken as 0, as it is less
- * than 2^-63, is nothing beside eps. */
-static bool is_usual(const sg_cuda_adam *a) { return a->eps >= 0x1p-40f && a->eps <= 0x1p60f; }
+ * than 2^-63, is nothing beside eps if scale is 2^8 at most, which it is from the first step on for beta2 up to 1 - 2^-16. */
+static bool is_usual(const sg_cuda_adam *a) { return a->eps >= 0x1p-30f && a->eps <= 0x1p60f; }
 
 /* p less a divided by scale sqrt(v) + eps. */
 template <bool USUAL> __device__ static inline float take(const adam_coefficients &c, float p, float a, float v)

@@ -157,7 +157,7 @@ __device__ float sg_reciprocal_fast(float x)
     return y;
 }
 
-// log(1 + t) / t for t in [0, 1] to 1.3e-7 of itself: 1 + t q(t), with the polynomial q of the least largest error.
+// log(1 + t) / t for t in [0, 1] to 1.4e-7 of itself: 1 + t q(t), with the polynomial q of the least largest error.
 __device__ float sg_log1p_slope(float t)
 {
     float q = 0.00536482455f;
