@@ -64,7 +64,7 @@ check-format:
 
 install: program
 	@cmake --build build -j $(JOBS) --target modules libsealgraph manual
-	@cmake --install build --prefix $(PREFIX)
+	@cmake --install build --prefix "$(PREFIX)"
 
 clean:
 	@rm -rf build-asan build-debug

@@ -49,8 +49,6 @@ static sg_status declare(sg_scope scope, sg_value loss, what w, sg_error *err)
     sg_value p[MOST_PARAMETERS], v[MOST_PARAMETERS], out[MOST_PARAMETERS];
     char name[32];
     int32_t n = sg_params(sg_scope_sub(scope, "task"), p, MOST_PARAMETERS);
-    if (n > MOST_PARAMETERS)
-        return sg_fail(err, SG_E_ARGUMENT, "a benchmark of a net with %d parameters", (int)n);
     for (int32_t i = 0; i < n && w != GRADIENT; i++) {
         snprintf(name, sizeof name, "v%d", (int)i);
         v[i] = sg_input(scope.graph, name, SG_F32, *sg_shape_of(p[i]));

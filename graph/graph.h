@@ -379,7 +379,7 @@ sg_value sg_state(sg_scope scope, const char *name, sg_dtype dtype, sg_shape sha
  * version of several entries (they were assigned one value), that is an error: sg_rebind names the entry. */
 void sg_assign(sg_value old, sg_value next);
 /* Current values of the trainable entries under the scope that this graph has used, in creation order of the store.
- * Writes at most `capacity`; returns the number there are. */
+ * Returns how many were written. More than `capacity` fail the graph, and the first `capacity` are returned. */
 int32_t sg_params(sg_scope scope, sg_value *out, int32_t capacity);
 /* Store entry that `v` is the current version of, or -1. */
 int32_t sg_entry_of(sg_value v);

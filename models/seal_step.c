@@ -74,10 +74,6 @@ static void update(sg_scope net, sg_value loss, double clip, const sg_adam_optio
 {
     sg_value p[PARAMETERS_MAX], g[PARAMETERS_MAX];
     int32_t n = sg_params(net, p, PARAMETERS_MAX);
-    if (n > PARAMETERS_MAX) {
-        sg_graph_fail(net.graph, SG_E_ARGUMENT, loss, "more than %d parameters under '%s'", PARAMETERS_MAX, net.path);
-        return;
-    }
     sg_grad(loss, p, n, g);
     if (clip > 0) {
         sg_value factor = sg_clip_factor(g, n, clip, NULL);
@@ -161,8 +157,6 @@ sg_status sg_hvp_build(sg_graph *graph, sg_store *store, const sg_step_options *
     sg_value p[PARAMETERS_MAX], v[PARAMETERS_MAX], hv[PARAMETERS_MAX], bce, energy, loss = task_loss(&s, &bce, &energy);
     int32_t n = sg_params(s.task, p, PARAMETERS_MAX);
     SG_TRY(sg_graph_status(graph, err));
-    if (n > PARAMETERS_MAX)
-        return sg_fail(err, SG_E_UNSUPPORTED, "more than %d parameters under '%s'", PARAMETERS_MAX, s.task.path);
     for (int32_t i = 0; i < n; i++) {
         char name[160];
         snprintf(name, sizeof name, "v:%s", sg_store_peek(store, sg_entry_of(p[i]))->name);

@@ -24,7 +24,7 @@ static void bind_parameters(sg_golden *g, sg_scope scope)
     enum { MOST = 128 };
     sg_value p[MOST];
     int32_t n = sg_params(scope, p, MOST);
-    for (int32_t i = 0; i < n && i < MOST; i++) {
+    for (int32_t i = 0; i < n; i++) {
         char name[160];
         snprintf(name, sizeof name, "%s", sg_store_peek(scope.store, sg_entry_of(p[i]))->name);
         for (char *c = name; *c; c++)

@@ -133,6 +133,27 @@ static void assignment_makes_versions(void **state)
     sg_store_free(s);
 }
 
+/* What follows may count on what it is told, as arrays of its own are as long. */
+static void parameters_without_room_fail(void **state)
+{
+    (void)state;
+    sg_store *s = sg_store_new(SG_F32);
+    sg_graph *g = sg_graph_new();
+    sg_scope net = sg_scope_sub(sg_scope_root(g, s), "net");
+    sg_value w = sg_param(net, "w", SG_SHAPE(3), sg_init_zeros()), found[2] = {SG_NONE, SG_NONE};
+    sg_param(net, "c", SG_SHAPE(3), sg_init_zeros());
+    assert_int_equal(sg_params(net, found, 2), 2);
+    assert_int_equal(sg_graph_status(g, NULL), SG_OK);
+    found[1] = SG_NONE;
+    assert_int_equal(sg_params(net, found, 1), 1);
+    assert_true(sg_same(found[0], w) && sg_is_none(found[1]));
+    sg_error err;
+    assert_int_equal(sg_graph_status(g, &err), SG_E_ARGUMENT);
+    assert_non_null(strstr(err.text, "more than 1 parameters under 'net'"));
+    sg_graph_free(g);
+    sg_store_free(s);
+}
+
 static void bodies_capture_values_and_entries(void **state)
 {
     (void)state;
@@ -316,6 +337,7 @@ int main(void)
         cmocka_unit_test(first_error_is_kept_with_its_place),
         cmocka_unit_test(conflicting_names_are_errors),
         cmocka_unit_test(sizes_are_checked),
+        cmocka_unit_test(parameters_without_room_fail),
         cmocka_unit_test(assignment_makes_versions),
         cmocka_unit_test(bodies_capture_values_and_entries),
         cmocka_unit_test(rewriting_drops_dead_nodes_and_replaces),
