@@ -68,6 +68,11 @@ static sg_status cpu_open(const sg_device_options *options, sg_device **out, sg_
     if (!device)
         return sg_fail(err, SG_E_MEMORY, "out of memory opening the cpu backend");
     device->threads = options->threads > 0 ? options->threads : 1;
+    device->team = sg_cpu_team_new(device->threads);
+    if (!device->team) {
+        sg_free(device);
+        return sg_fail(err, SG_E_MEMORY, "out of memory opening the cpu backend");
+    }
     device->isa = sg_cpu_isa_level();
     char onednn[48];
     sg_onednn_version(onednn, sizeof onednn);
@@ -76,7 +81,11 @@ static sg_status cpu_open(const sg_device_options *options, sg_device **out, sg_
     return SG_OK;
 }
 
-static void cpu_close(sg_device *device) { sg_free(device); }
+static void cpu_close(sg_device *device)
+{
+    sg_cpu_team_free(device->team);
+    sg_free(device);
+}
 
 static const char *cpu_describe(const sg_device *device) { return device->text; }
 
@@ -96,10 +105,7 @@ static sg_status cpu_prepare(sg_device *device, const sg_kernel_spec *spec, sg_k
     return kernel->prepare(device, spec, out, err);
 }
 
-static void cpu_run(sg_device *device, void (*body)(void *user), void *user)
-{
-    sg_cpu_run(device->threads, body, user);
-}
+static void cpu_run(sg_device *device, void (*body)(void *user), void *user) { sg_cpu_run(device->team, body, user); }
 
 static void *cpu_allocate(sg_device *device, size_t bytes)
 {

@@ -17,8 +17,11 @@ typedef enum sg_isa { SG_ISA_X86_64, SG_ISA_AVX2, SG_ISA_AVX512 } sg_isa;
  * refuses other values). Decided once a process. */
 sg_isa sg_cpu_isa_level(void);
 
+typedef struct sg_cpu_team sg_cpu_team;
+
 struct sg_device {
     int32_t threads;
+    sg_cpu_team *team;
     sg_isa isa;
     char text[160]; /* what `describe` answers */
 };
@@ -42,8 +45,11 @@ sg_status sg_cpu_fuse(sg_graph *from, sg_graph *to, sg_error *err);
 typedef void (*sg_cpu_range_fn)(void *arg, int64_t begin, int64_t end, int32_t thread);
 void sg_cpu_parallel(int32_t threads, int64_t tiles, sg_cpu_range_fn fn, void *arg);
 
-/* Call body(user) with a team of `threads` threads behind sg_cpu_parallel (team.c). */
-void sg_cpu_run(int32_t threads, void (*body)(void *user), void *user);
+/* `threads` threads, of which whoever calls sg_cpu_run is one (team.c); the others start with its first call. NULL: out of memory. */
+sg_cpu_team *sg_cpu_team_new(int32_t threads);
+void sg_cpu_team_free(sg_cpu_team *team);
+/* Call body(user) with the team behind sg_cpu_parallel. One run of a team at a time; a run inside a run is led by the outer team. */
+void sg_cpu_run(sg_cpu_team *team, void (*body)(void *user), void *user);
 
 /* Products and optimiser steps take subnormal numbers as zero: on x86 each one costs a hundred cycles or more, and gradients of
  * a saturated loss are full of them (measured: a product 6 times, Adam 3 times slower). Elementwise operators keep them exactly.

@@ -174,8 +174,6 @@ static bool execute(sg_onednn_gemm *gemm, int32_t thread, const float *a, const 
 
 bool sg_onednn_gemm_run(sg_onednn_gemm *gemm, int32_t thread, const float *a, const float *b, float *c, void *scratch)
 {
-    if (omp_in_parallel())
-        return execute(gemm, thread, a, b, c, scratch);
     int limit = omp_get_max_threads();
     omp_set_num_threads(1);
     bool ok = execute(gemm, thread, a, b, c, scratch);

@@ -260,34 +260,21 @@ static dnnl_status_t execute(sg_onednn_conv *c, slot *s, float *const *operand, 
     return c->reorder[c->result] ? copy(c, s, c->result) : dnnl_success;
 }
 
-/* oneDNN asks OpenMP how many threads there are: one inside a parallel region, and here outside of it too. */
-static int limit_threads(void)
-{
-    int limit = omp_in_parallel() ? 0 : omp_get_max_threads();
-    if (limit)
-        omp_set_num_threads(1);
-    return limit;
-}
-
-static void restore_threads(int limit)
-{
-    if (limit)
-        omp_set_num_threads(limit);
-}
-
 bool sg_onednn_conv_pack(sg_onednn_conv *c, int32_t thread, const float *w, float *packed, void *scratch)
 {
-    int limit = limit_threads();
+    int limit = omp_get_max_threads();
+    omp_set_num_threads(1);
     bool ok = pack(c, &c->slot[thread], w, packed, scratch) == dnnl_success;
-    restore_threads(limit);
+    omp_set_num_threads(limit);
     return ok;
 }
 
 bool sg_onednn_conv_run(sg_onednn_conv *c, int32_t thread, float *x, float *w, float *y, void *scratch)
 {
     float *const operand[] = {x, w, y};
-    int limit = limit_threads();
+    int limit = omp_get_max_threads();
+    omp_set_num_threads(1);
     bool ok = execute(c, &c->slot[thread], operand, scratch) == dnnl_success;
-    restore_threads(limit);
+    omp_set_num_threads(limit);
     return ok;
 }

@@ -4,7 +4,7 @@
 #include "runtime/cpu/peak_internal.h"
 #include "runtime/runtime.h"
 
-#include <omp.h>
+#include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,25 +20,51 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static double multiply_add_rate(int32_t threads)
+/* What a measurement hands out to the team: pieces, PIECES a thread. */
+enum { PIECES = 16 };
+
+typedef struct peak_work {
+    int32_t threads;
+    double rate; /* the best so far */
+    float *a, *b, *c;
+    int64_t count;
+    bool first;
+    _Atomic bool odd; /* a sum was not finite: never, but reading the sums keeps the loops */
+} peak_work;
+
+static double loop(int64_t rounds, float *sink)
 {
-    double (*const loops[])(int64_t, float *) = {sg_peak_x86_64, sg_peak_avx2, sg_peak_avx512};
-    double (*loop)(int64_t, float *) = loops[sg_cpu_isa_level()];
-    double best = 0;
-    float total = 0;
-    for (int run = 0; run < RUNS; run++) {
-        double flops = 0, start = now();
-#pragma omp parallel num_threads(threads) reduction(+ : flops, total)
-        {
-            float sink = 0;
-            flops += loop(ROUNDS, &sink);
-            total += sink;
-        }
-        double rate = flops / (now() - start);
-        best = rate > best ? rate : best;
-    }
-    /* The sums are finite by construction; reading them keeps the loops. */
-    return total == total ? best : 0;
+    static double (*const loops[])(int64_t, float *) = {sg_peak_x86_64, sg_peak_avx2, sg_peak_avx512};
+    return loops[sg_cpu_isa_level()](rounds, sink);
+}
+
+static void multiply_add(void *arg, int64_t begin, int64_t end, int32_t thread)
+{
+    (void)thread;
+    peak_work *w = arg;
+    float sink = 0;
+    for (int64_t i = begin; i < end; i++)
+        loop(ROUNDS / PIECES, &sink);
+    if (sink != sink)
+        atomic_store(&w->odd, true);
+}
+
+static void measure(peak_work *w, sg_cpu_range_fn fn, double work)
+{
+    double start = now();
+    sg_cpu_parallel(w->threads, (int64_t)w->threads * PIECES, fn, w);
+    double rate = work / (now() - start);
+    w->rate = rate > w->rate && !w->first ? rate : w->rate;
+    w->first = false;
+}
+
+static void multiply_adds(void *user)
+{
+    peak_work *w = user;
+    float sink = 0;
+    double flops = w->threads * PIECES * loop(ROUNDS / PIECES, &sink);
+    for (int run = 0; run <= RUNS && sink == sink; run++)
+        measure(w, multiply_add, flops);
 }
 
 /* Twice the last cache, split over three arrays. */
@@ -49,31 +75,45 @@ static int64_t triad_count(void)
     return bytes / 3 / (int64_t)sizeof(float) / 64 * 64;
 }
 
-static double triad_rate(int32_t threads)
+/* The first run writes b and c, which also places the pages near threads that use them. */
+static void triad(void *arg, int64_t begin, int64_t end, int32_t thread)
 {
-    int64_t n = triad_count();
-    float *a = sg_alloc_aligned((size_t)n * 3 * sizeof *a), *b = a + n, *c = b + n;
-    if (!a)
-        return 0;
-    double best = 0;
-    for (int run = 0; run <= RUNS; run++) {
-        double start = now();
-        /* The first run writes b and c, which also places the pages near the threads that use them. */
-#pragma omp parallel for num_threads(threads) schedule(static)
-        for (int64_t i = 0; i < n; i++) {
-            if (run == 0)
-                b[i] = c[i] = 1;
-            a[i] = b[i] + 0.5f * c[i];
-        }
-        double rate = 3.0 * (double)n * sizeof *a / (now() - start);
-        best = run > 0 && rate > best ? rate : best;
+    (void)thread;
+    peak_work *w = arg;
+    int64_t pieces = (int64_t)w->threads * PIECES, first = begin * w->count / pieces, past = end * w->count / pieces;
+    for (int64_t i = first; i < past; i++) {
+        if (w->first)
+            w->b[i] = w->c[i] = 1;
+        w->a[i] = w->b[i] + 0.5f * w->c[i];
     }
-    sg_free_aligned(a);
-    return best;
+}
+
+static void triads(void *user)
+{
+    peak_work *w = user;
+    for (int run = 0; run <= RUNS; run++)
+        measure(w, triad, 3.0 * (double)w->count * sizeof *w->a);
+}
+
+/* 0 if memory is out. */
+static double best_rate(int32_t threads, void (*body)(void *user), float *room, int64_t count)
+{
+    peak_work w = {
+        .threads = threads, .a = room, .b = room + count, .c = room + 2 * count, .count = count, .first = true};
+    sg_cpu_team *team = sg_cpu_team_new(threads);
+    if (!team)
+        return 0;
+    sg_cpu_run(team, body, &w);
+    sg_cpu_team_free(team);
+    return atomic_load(&w.odd) ? 0 : w.rate;
 }
 
 sg_machine_peak sg_measure_peak(int32_t threads)
 {
-    threads = threads > 0 ? threads : omp_get_num_procs();
-    return (sg_machine_peak){multiply_add_rate(threads), triad_rate(threads)};
+    threads = threads > 0 ? threads : sg_machine_threads();
+    int64_t n = triad_count();
+    float *room = sg_alloc_aligned((size_t)n * 3 * sizeof *room);
+    sg_machine_peak peak = {best_rate(threads, multiply_adds, NULL, 0), room ? best_rate(threads, triads, room, n) : 0};
+    sg_free_aligned(room);
+    return peak;
 }

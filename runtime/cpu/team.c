@@ -1,43 +1,48 @@
-/* team.c - the threads of a run.
+/* team.c - the threads of a device.
  *
- * One OpenMP region lasts for a whole run. Its first thread leads: it goes through the steps of the plan; the others wait
- * for work that sg_cpu_parallel hands out. Entering a region for each kernel instead would put libgomp's barrier at the
- * end of each, which spins for milliseconds: on a machine that has other work to do, a thread that lost its core makes
- * all others wait for it at full speed, and steps became up to fifty times slower.
+ * The caller of a run leads: it goes through the steps of the plan. The other members wait for tiles that sg_cpu_parallel hands out, in
+ * this run and in the next. Who is done early takes tiles from the ranges of others, so that all are done even if a member never comes,
+ * and the leader waits only for those that are at work. An OpenMP region ends with a barrier instead, for every thread: on a machine that has
+ * other work to do, a thread that lost its core gets it again after some milliseconds, and steps of small nets became
+ * seven to seventeen times slower than with one thread.
  *
- * Tiles are shared out in equal ranges; who is done early takes from the ranges of others. Which thread runs a tile has
- * no influence on what the tile computes. */
+ * Which thread runs a tile has no influence on what the tile computes. */
 #include <limits.h>
-#include <omp.h>
+#include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <time.h>
 
 #include "runtime/cpu/cpu_internal.h"
 
-enum { IDLE, CALLED, ASLEEP };
+enum { IDLE, CALLED, WORKING, ASLEEP };
 
 typedef struct member {
     _Alignas(64) _Atomic int state; /* of a member that is not the leader */
     sem_t wake;
+    pthread_t thread;
+    sg_cpu_team *team;
     _Alignas(64) _Atomic int64_t next; /* first tile of its range that nobody took */
     int64_t end;
 } member;
 
-typedef struct team {
-    int32_t size;
-    member *member;     /* the leader is the first */
-    sg_cpu_range_fn fn; /* NULL: the run is over */
+struct sg_cpu_team {
+    int32_t size, started; /* members wanted; members there are, the leader among them */
+    member *member;        /* the leader is the first */
+    sg_cpu_range_fn fn;    /* NULL: the team is over */
     void *arg;
-    int32_t used;                      /* members that work on the present job */
+    int32_t used;                      /* members that are called to the present job */
     int64_t chunk;                     /* tiles taken at once */
-    _Alignas(64) _Atomic int32_t busy; /* members, without the leader, that are not done with it */
+    _Alignas(64) _Atomic int32_t busy; /* members, without the leader, that were called to it and are not done */
     _Atomic bool leader_asleep;
     sem_t done;
-} team;
+};
 
-static _Thread_local team *current; /* the team that the calling thread leads */
+/* The team that the calling thread leads; does it do a tile for another? */
+static _Thread_local sg_cpu_team *current;
+static _Thread_local bool serving;
 
 /* --------------------------------------------------------------------------------------------------------- waiting */
 
@@ -78,11 +83,20 @@ static void sleep_on(sem_t *semaphore)
         ;
 }
 
+/* A call may have been taken back. */
+static bool come(member *m)
+{
+    int called = CALLED;
+    return atomic_compare_exchange_strong(&m->state, &called, WORKING);
+}
+
 static void wait_for_call(member *m)
 {
-    int idle = IDLE;
-    if (!spin(&m->state, CALLED) && atomic_compare_exchange_strong(&m->state, &idle, ASLEEP))
-        sleep_on(&m->wake);
+    while (!come(m)) {
+        int idle = IDLE;
+        if (!spin(&m->state, CALLED) && atomic_compare_exchange_strong(&m->state, &idle, ASLEEP))
+            sleep_on(&m->wake);
+    }
 }
 
 static void call(member *m)
@@ -91,7 +105,17 @@ static void call(member *m)
         sem_post(&m->wake);
 }
 
-static void wait_for_members(team *t)
+/* From members that have not come: all tiles are taken. */
+static void take_calls_back(sg_cpu_team *t)
+{
+    for (int32_t k = 1; k < t->used; k++) {
+        int called = CALLED;
+        if (atomic_compare_exchange_strong(&t->member[k].state, &called, IDLE))
+            atomic_fetch_sub(&t->busy, 1);
+    }
+}
+
+static void wait_for_members(sg_cpu_team *t)
 {
     if (spin(&t->busy, 0))
         return;
@@ -101,7 +125,7 @@ static void wait_for_members(team *t)
         sleep_on(&t->done);
 }
 
-static void report(team *t)
+static void report(sg_cpu_team *t)
 {
     if (atomic_fetch_sub(&t->busy, 1) == 1 && atomic_exchange(&t->leader_asleep, false))
         sem_post(&t->done);
@@ -109,7 +133,7 @@ static void report(team *t)
 
 /* ------------------------------------------------------------------------------------------------------------ tiles */
 
-static void take_range(team *t, member *from, int32_t thread)
+static void take_range(sg_cpu_team *t, member *from, int32_t thread)
 {
     for (;;) {
         int64_t begin = atomic_fetch_add_explicit(&from->next, t->chunk, memory_order_relaxed);
@@ -119,7 +143,7 @@ static void take_range(team *t, member *from, int32_t thread)
     }
 }
 
-static void take_tiles(team *t, int32_t thread)
+static void take_tiles(sg_cpu_team *t, int32_t thread)
 {
     for (int32_t k = 0; k < t->used; k++)
         take_range(t, &t->member[(thread + k) % t->used], thread);
@@ -128,7 +152,7 @@ static void take_tiles(team *t, int32_t thread)
 /* A range is taken in so many pieces: small enough to share, large enough that taking them costs nothing. */
 enum { PIECES = 8 };
 
-static void share_out(team *t, int32_t used, int64_t tiles)
+static void share_out(sg_cpu_team *t, int32_t used, int64_t tiles)
 {
     int64_t each = tiles / used, rest = tiles % used, at = 0;
     for (int32_t k = 0; k < used; k++) {
@@ -139,7 +163,7 @@ static void share_out(team *t, int32_t used, int64_t tiles)
     t->chunk = t->chunk > 0 ? t->chunk : 1;
 }
 
-static void hand_out(team *t, int32_t used, sg_cpu_range_fn fn, void *arg)
+static void hand_out(sg_cpu_team *t, int32_t used, sg_cpu_range_fn fn, void *arg)
 {
     t->used = used;
     t->fn = fn;
@@ -151,8 +175,8 @@ static void hand_out(team *t, int32_t used, sg_cpu_range_fn fn, void *arg)
 
 void sg_cpu_parallel(int32_t threads, int64_t tiles, sg_cpu_range_fn fn, void *arg)
 {
-    team *t = current;
-    int64_t used = t ? t->size : 1;
+    sg_cpu_team *t = current;
+    int64_t used = t ? t->started : 1;
     used = threads < used ? threads : used;
     used = tiles < used ? tiles : used;
     if (used <= 1) {
@@ -163,59 +187,83 @@ void sg_cpu_parallel(int32_t threads, int64_t tiles, sg_cpu_range_fn fn, void *a
     share_out(t, (int32_t)used, tiles);
     hand_out(t, (int32_t)used, fn, arg);
     take_tiles(t, 0);
+    take_calls_back(t);
     wait_for_members(t);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- the run */
+/* --------------------------------------------------------------------------------------------------------- the team */
 
-static void serve(team *t, int32_t me)
+static void *serve(void *user)
 {
+    member *me = user;
+    sg_cpu_team *t = me->team;
+    serving = true;
     for (;;) {
-        wait_for_call(&t->member[me]);
-        atomic_store(&t->member[me].state, IDLE);
-        bool over = !t->fn;
-        if (!over)
-            take_tiles(t, me);
+        wait_for_call(me);
+        if (!t->fn)
+            return NULL;
+        take_tiles(t, (int32_t)(me - t->member));
+        atomic_store(&me->state, IDLE);
         report(t);
-        if (over)
-            return;
     }
 }
 
-static void lead(team *t, void (*body)(void *user), void *user)
+sg_cpu_team *sg_cpu_team_new(int32_t threads)
 {
-    team *outer = current;
-    current = t;
-    body(user);
-    hand_out(t, t->size, NULL, NULL);
-    wait_for_members(t);
-    current = outer;
+    sg_cpu_team *t = sg_alloc_aligned(sizeof *t);
+    member *all = sg_alloc_aligned((size_t)threads * sizeof *all);
+    if (!t || !all) {
+        sg_free_aligned(t);
+        sg_free_aligned(all);
+        return NULL;
+    }
+    *t = (sg_cpu_team){.size = threads, .started = 1, .member = all};
+    sem_init(&t->done, 0, 0);
+    return t;
 }
 
-void sg_cpu_run(int32_t threads, void (*body)(void *user), void *user)
+/* With the first run, so that a device that only compiles has none. Signals are for the program's own threads. If the system
+ * gives fewer threads than wanted, the team is smaller. */
+static void start(sg_cpu_team *t)
 {
-    if (threads <= 1 || omp_in_parallel()) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (; t->started < t->size; t->started++) {
+        member *m = &t->member[t->started];
+        *m = (member){.team = t};
+        sem_init(&m->wake, 0, 0);
+        if (pthread_create(&m->thread, NULL, serve, m) != 0) {
+            sem_destroy(&m->wake);
+            t->size = t->started;
+        }
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void sg_cpu_team_free(sg_cpu_team *t)
+{
+    if (!t)
+        return;
+    hand_out(t, t->started, NULL, NULL);
+    for (int32_t k = 1; k < t->started; k++) {
+        pthread_join(t->member[k].thread, NULL);
+        sem_destroy(&t->member[k].wake);
+    }
+    sem_destroy(&t->done);
+    sg_free_aligned(t->member);
+    sg_free_aligned(t);
+}
+
+void sg_cpu_run(sg_cpu_team *t, void (*body)(void *user), void *user)
+{
+    if (t->size <= 1 || current || serving) {
         body(user);
         return;
     }
-    member members[threads];
-    team t = {.size = threads, .member = members};
-    sem_init(&t.done, 0, 0);
-    for (int32_t k = 0; k < threads; k++) {
-        atomic_init(&members[k].state, IDLE);
-        sem_init(&members[k].wake, 0, 0);
-    }
-#pragma omp parallel num_threads(threads)
-    {
-        /* The pool may be smaller than asked for (OMP_THREAD_LIMIT). */
-#pragma omp single
-        t.size = omp_get_num_threads();
-        if (omp_get_thread_num() == 0)
-            lead(&t, body, user);
-        else
-            serve(&t, omp_get_thread_num());
-    }
-    for (int32_t k = 0; k < threads; k++)
-        sem_destroy(&members[k].wake);
-    sem_destroy(&t.done);
+    if (t->started < t->size)
+        start(t);
+    current = t;
+    body(user);
+    current = NULL;
 }

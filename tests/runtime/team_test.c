@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <pthread.h>
 #include <time.h>
 
 #include <cmocka.h>
@@ -56,6 +57,14 @@ static void jobs(void *user)
     }
 }
 
+static void run(int32_t threads, void (*body)(void *user), void *user)
+{
+    sg_cpu_team *team = sg_cpu_team_new(threads);
+    assert_non_null(team);
+    sg_cpu_run(team, body, user);
+    sg_cpu_team_free(team);
+}
+
 static void every_tile_runs_once(void **state)
 {
     (void)state;
@@ -64,11 +73,50 @@ static void every_tile_runs_once(void **state)
         for (int32_t asked = 1; asked <= team + 2; asked += 3) {
             w.threads = asked;
             atomic_store(&w.top_thread, 0);
-            sg_cpu_run(team, jobs, &w);
+            run(team, jobs, &w);
             assert_true(w.good);
             assert_true(w.top_thread < (asked < team ? asked : team));
         }
     }
+}
+
+/* A team serves one run after the other, also when its members have fallen asleep between them. */
+static void a_team_serves_many_runs(void **state)
+{
+    (void)state;
+    static work w;
+    sg_cpu_team *team = sg_cpu_team_new(4);
+    assert_non_null(team);
+    w.threads = 4;
+    for (int run = 0; run < 20; run++) {
+        sg_cpu_run(team, jobs, &w);
+        assert_true(w.good);
+        pause_for(run % 5 == 0 ? 6000000 : 0);
+    }
+    sg_cpu_team_free(team);
+}
+
+/* Teams that are led by several threads do not know of each other. */
+static void *lead_a_team(void *user)
+{
+    run(3, jobs, user);
+    return NULL;
+}
+
+static void teams_work_side_by_side(void **state)
+{
+    (void)state;
+    enum { LEADERS = 3 };
+    static work w[LEADERS];
+    pthread_t leader[LEADERS];
+    for (int i = 0; i < LEADERS; i++) {
+        w[i].threads = 3;
+        assert_int_equal(pthread_create(&leader[i], NULL, lead_a_team, &w[i]), 0);
+    }
+    for (int i = 0; i < LEADERS; i++)
+        assert_int_equal(pthread_join(leader[i], NULL), 0);
+    for (int i = 0; i < LEADERS; i++)
+        assert_true(w[i].good);
 }
 
 /* Outside of a run there is no team, and the caller does the work. */
@@ -86,7 +134,7 @@ static void without_a_team_the_caller_works(void **state)
 static void nested_body(void *user) { jobs(user); }
 static void nested(void *user)
 {
-    sg_cpu_run(3, nested_body, user);
+    run(3, nested_body, user);
     jobs(user);
 }
 
@@ -95,7 +143,7 @@ static void runs_nest(void **state)
     (void)state;
     static work w;
     w.threads = 3;
-    sg_cpu_run(3, nested, &w);
+    run(3, nested, &w);
     assert_true(w.good);
 }
 
@@ -103,6 +151,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_tile_runs_once),
+        cmocka_unit_test(a_team_serves_many_runs),
+        cmocka_unit_test(teams_work_side_by_side),
         cmocka_unit_test(without_a_team_the_caller_works),
         cmocka_unit_test(runs_nest),
     };
