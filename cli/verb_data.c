@@ -120,15 +120,26 @@ static void info_text(const source *s)
                cardinality(s->data, s->split.rows[p], s->split.count[p]));
 }
 
+/* Labels that training would not meet are told as it would tell them. */
+static void note_absent(const source *s)
+{
+    const int64_t *rows = s->divided ? s->split.rows[SG_TRAIN] : NULL;
+    int64_t n = s->divided ? s->split.count[SG_TRAIN] : s->data->rows;
+    if (n > 0)
+        sg_dataset_note_absent(s->data, rows, n);
+}
+
 static int info(sg_cli *cli)
 {
     source s;
     sg_error err;
     int code = SG_EXIT_OK;
-    sg_status status = open_source(cli, &s, true, &err);
+    sg_status status = read_source(cli, &s, true, &err);
     if (status != SG_OK) {
         code = sg_cli_fail(cli, &err);
     } else {
+        note_absent(&s);
+        sg_cli_notes(cli, s.data);
         if (cli->json)
             code = info_json(&s);
         else

@@ -25,12 +25,15 @@ static int64_t count_nonzero(const sg_dataset *d)
     return nnz;
 }
 
-/* Rows in which each label is on; NULL if out of memory. */
-static int64_t *label_counts(const sg_dataset *d)
+/* In how many of the rows (NULL: of all) each label is on; NULL if out of memory. */
+static int64_t *label_counts(const sg_dataset *d, const int64_t *rows, int64_t n)
 {
     int64_t *count = sg_calloc(d->labels + 1, sizeof *count);
-    for (int64_t i = 0; count && i < d->label_indptr[d->rows]; i++)
-        count[d->label_index[i]]++;
+    for (int64_t k = 0; count && k < (rows ? n : d->rows); k++) {
+        int64_t r = rows ? rows[k] : k;
+        for (int64_t i = d->label_indptr[r]; i < d->label_indptr[r + 1]; i++)
+            count[d->label_index[i]]++;
+    }
     return count;
 }
 
@@ -54,7 +57,7 @@ sg_dataset_info sg_dataset_describe(const sg_dataset *d)
     count_columns(&info, s);
     for (int64_t r = 0; r < d->rows; r++)
         info.unlabelled += !sg_dataset_has_label(d, r);
-    int64_t *count = label_counts(d);
+    int64_t *count = label_counts(d, NULL, 0);
     for (int64_t i = 0; count && i < d->labels; i++)
         info.never_positive += count[i] == 0;
     sg_free(count);
@@ -65,21 +68,63 @@ sg_dataset_info sg_dataset_describe(const sg_dataset *d)
     return info;
 }
 
+/* ---- labels that are never on */
+
+/* Labels that are numbers stand at their number, from 0, so that files which count from 1 never have the first. */
+static bool may_count_from_one(const sg_dataset *d)
+{
+    bool on = d->schema->format == SG_DATA_ARFF || strcmp(d->schema->label_names[0], "0") != 0;
+    for (int64_t i = 0; !on && i < d->label_indptr[d->rows]; i++)
+        on = d->label_index[i] == 0;
+    return !on;
+}
+
+/* The first few names: 'a', 'b', ... */
+static void add_name(char *names, size_t size, const char *name, int64_t before)
+{
+    enum { SHOWN = 3 };
+    size_t at = strlen(names);
+    if (before < SHOWN)
+        snprintf(names + at, size - at, "%s'%.60s'", before ? ", " : "", name);
+    else if (before == SHOWN)
+        snprintf(names + at, size - at, ", ...");
+}
+
+static void note_absent(const sg_dataset *d, const int64_t *rows, int64_t n, sg_notes *notes)
+{
+    char names[256] = "";
+    int64_t *count = label_counts(d, rows, n), absent = 0;
+    for (int64_t i = 0; count && i < d->labels; i++)
+        if (count[i] == 0)
+            add_name(names, sizeof names, d->schema->label_names[i], absent++);
+    sg_free(count);
+    if (absent)
+        sg_note_add(notes, true, "%lld of %lld labels %s on in no %srow, so never predicted (%s): %s",
+                    (long long)absent, (long long)d->labels, absent == 1 ? "is" : "are", rows ? "training " : "", names,
+                    may_count_from_one(d)
+                        ? "labels that are numbers count from 0; in a file that counts from 1 write each as one less"
+                        : "add rows that have such labels, or leave the labels out");
+}
+
+void sg_dataset_note_absent(sg_dataset *d, const int64_t *rows, int64_t n)
+{
+    sg_notes notes = {d->n_notes, d->n_notes, d->notes};
+    if (d->has_labels)
+        note_absent(d, rows, n, &notes);
+    d->notes = notes.note;
+    d->n_notes = notes.count;
+}
+
 /* ----------------------------------------------------------------------------------------------------- data check */
 
 static void check_labels(const sg_dataset *d, sg_notes *notes)
 {
-    int64_t *count = label_counts(d), never = 0, always = 0, first_never = -1, first_always = -1;
-    for (int64_t i = 0; count && i < d->labels; i++) {
-        if (count[i] == 0 && never++ == 0)
-            first_never = i;
+    int64_t *count = label_counts(d, NULL, 0), always = 0, first_always = -1;
+    for (int64_t i = 0; count && i < d->labels; i++)
         if (count[i] == d->rows && !(d->schema->hierarchical && i == 0) && always++ == 0)
             first_always = i;
-    }
     sg_free(count);
-    if (never)
-        sg_note_add(notes, false, "%lld of %lld labels are on in no row (the first is '%s')", (long long)never,
-                    (long long)d->labels, d->schema->label_names[first_never]);
+    note_absent(d, NULL, 0, notes);
     if (always)
         sg_note_add(notes, true, "%lld labels are on in every row (the first is '%s')", (long long)always,
                     d->schema->label_names[first_always]);

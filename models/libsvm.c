@@ -70,7 +70,8 @@ static sg_status take_label(svm_reader *r, const char *begin, const char *end, s
     bool whole = whole_number(text, &number);
     sg_status status = SG_OK;
     if ((whole && number >= limit) || (!whole && r->header_labels >= 0))
-        status = sg_lines_fail(r->lines, begin, err, "label %.60s is not a number below %lld", text, (long long)limit);
+        status = sg_lines_fail(r->lines, begin, err, "label %.60s is not a number below %lld: labels count from 0",
+                               text, (long long)limit);
     int32_t label = sg_names_find(&r->labels, text);
     r->numeric &= whole;
     if (status == SG_OK && label < 0 && r->options->schema)

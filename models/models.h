@@ -195,6 +195,8 @@ sg_dataset_info sg_dataset_describe(const sg_dataset *data);
 /* `data check`: everything worth a look, as notes appended to the data set (constant features, labels never or always
  * on, duplicate rows, unlabelled rows). Returns the number of notes added, -1 if out of memory. */
 int32_t sg_dataset_check(sg_dataset *data);
+/* One warning, appended to the notes, if labels are on in none of these rows, which are to be trained on; `rows` NULL: in none. */
+void sg_dataset_note_absent(sg_dataset *data, const int64_t *rows, int64_t n);
 
 /* `data convert`: write encoded features and labels. ARFF: -C relation, sparse rows if the data set is sparse.
  * LIBSVM: features from 1, labels from 0 (a row without either is a blank line). XC: header, both from 0. A name

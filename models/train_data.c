@@ -121,6 +121,8 @@ sg_status sg_training_data_load(sg_training_data **out, const sg_config *config,
         status = no_hash(d, err);
     if (status == SG_OK)
         status = preprocess(d, config, err);
+    if (status == SG_OK)
+        sg_dataset_note_absent(d->data, d->split.rows[SG_TRAIN], d->split.count[SG_TRAIN]);
     return finish(status, d, out);
 }
 

@@ -109,6 +109,31 @@ static void notes_are_told(void **state)
 #undef ODD
 }
 
+/* So are labels that no training row has, in one line, where rows are counted or trained on. */
+static void labels_without_rows_are_told(void **state)
+{
+    (void)state;
+    write_file("one.svm", "1 1:1\n2 2:1\n1,2 1:1 2:1\n1 2:2\n");
+    write_file("zero.svm", "0 1:1\n1 2:1\n");
+#define ONE "--train one.svm --validation zero.svm --set model.hidden=[2] --threads 1 --epochs 1 "
+    static const char *const readers[][2] = {
+        {"data info one.svm", "1 of 3 labels is on in no row, so never predicted ('0'): labels that are numbers count"},
+        {"data info --train one.svm --validation zero.svm", "1 of 3 labels is on in no training row, so never"},
+        {"train " ONE "-o one", "1 of 3 labels is on in no training row, so never predicted ('0'): add rows"},
+        {"train " ONE "--dry-run", "1 of 3 labels is on in no training row"},
+        {"data info zero.svm", NULL},
+    };
+#undef ONE
+    for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
+        outcome o = run(readers[i][0]);
+        const char *told = strstr(o.err, "warning: ");
+        if (o.code != 0 || (readers[i][1] ? !told || !strstr(told, readers[i][1]) : told != NULL))
+            fail_msg("%s: %d %s", readers[i][0], o.code, o.err);
+        outcome_release(&o);
+    }
+    succeeds("data check one.svm", "warning  1 of 3 labels is on in no row");
+}
+
 /* mdoc has no empty lines. */
 static void manual_is_valid_mdoc(void **state)
 {
@@ -349,6 +374,7 @@ int main(void)
         cmocka_unit_test(help_and_tables),
         cmocka_unit_test(options_without_effect),
         cmocka_unit_test(notes_are_told),
+        cmocka_unit_test(labels_without_rows_are_told),
         cmocka_unit_test(manual_is_valid_mdoc),
         cmocka_unit_test(completion_of_bash),
         cmocka_unit_test(completion_of_words),

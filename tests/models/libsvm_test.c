@@ -134,6 +134,35 @@ static void options_count(void **state)
     sg_dataset_free(d);
 }
 
+/* Labels that no row has are told, and where files count from, if it may be that. */
+static void labels_without_rows(void **state)
+{
+    (void)state;
+    static const char from_one[] = "labels that are numbers count from 0; in a file that counts from 1 write each",
+                      others[] = "add rows that have such labels";
+    static const struct {
+        const char *text, *told, *advice;
+    } cases[] = {
+        {"1 1:1\n2 1:2\n", "1 of 3 labels is on in no row, so never predicted ('0'): ", from_one},
+        {"3 1:1\n9 1:2\n", "8 of 10 labels are on in no row, so never predicted ('0', '1', '2', ...): ", from_one},
+        {"0 1:1\n2 1:2\n", "1 of 3 labels is on in no row, so never predicted ('1'): ", others},
+        {"2 1 3\n1 0:1\n2 0:2\n", "1 of 3 labels is on in no row, so never predicted ('0'): ", from_one},
+        {"a 1:1\nb 1:2\n", NULL, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sg_dataset *d = good(cases[i].text);
+        sg_dataset_note_absent(d, NULL, 0);
+        assert_int_equal(d->n_notes, cases[i].told != NULL);
+        assert_true(!cases[i].told || (data_noted(d, cases[i].told) && data_noted(d, cases[i].advice)));
+        sg_dataset_free(d);
+    }
+    sg_dataset *d = good("a 1:1\nb 1:2\n0 1:3\n");
+    sg_dataset_note_absent(d, (const int64_t[]){0}, 1);
+    assert_true(data_noted(d, "2 of 3 labels are on in no training row, so never predicted ('b', '0'): "));
+    assert_true(data_noted(d, others));
+    sg_dataset_free(d);
+}
+
 static void xc_header(void **state)
 {
     (void)state;
@@ -144,7 +173,7 @@ static void xc_header(void **state)
     assert_true(labels_are(d, 0, 2, 0) && d->dense[0] == 1.5f && d->dense[3] == 2.0f && d->dense[5] == 1.0f);
     sg_dataset_free(d);
     wrong("3 4 3\n0,2 0:1.5\n 1:1\n", "the header says 3 rows, the file has 2");
-    wrong("1 4 3\n3 0:1.5\n", "t.svm:2:1: label 3 is not a number below 3");
+    wrong("1 4 3\n3 0:1.5\n", "t.svm:2:1: label 3 is not a number below 3: labels count from 0");
     wrong("1 4 3\n2 4:1.5\n", "t.svm:2:3: feature index 4 is too large");
     options.format = SG_DATA_XC;
     wrong("2 0:1.5\n", "expected a header");
@@ -246,6 +275,7 @@ int main(void)
         cmocka_unit_test_setup(wrong_rows, setup),
         cmocka_unit_test_setup(tables_with_commas, setup),
         cmocka_unit_test_setup(options_count, setup),
+        cmocka_unit_test_setup(labels_without_rows, setup),
         cmocka_unit_test_setup(xc_header, setup),
         cmocka_unit_test_setup(trained_schema_of_the_other_form, setup),
         cmocka_unit_test_setup(trained_schema, setup),
