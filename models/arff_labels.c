@@ -90,8 +90,11 @@ static sg_status by_count(arff_table *table, const sg_read_options *options, sg_
             err, SG_E_DATA, table->path, 0, 0,
             "which attributes are labels? Give --labels-xml FILE, or --labels N (first N) or -N (last N)");
     if (!count_fits(table, count))
-        return sg_fail_at(err, SG_E_DATA, table->path, 0, 0, "%lld labels, but the file has %d attributes in all",
+        return sg_fail_at(err, SG_E_DATA, table->path, 0, 0,
+                          "%lld labels, but the file has %d attributes in all, some of which are features",
                           llabs(count), table->n_attributes);
+    table->counted = count;
+    table->counted_inside = options->label_count == 0;
     for (int32_t i = 0; i < table->n_attributes; i++)
         table->attributes[i].label = in_count(i, table->n_attributes, count) ? 0 : -1;
     return SG_OK;
@@ -126,15 +129,29 @@ sg_status sg_arff_choose_labels(arff_table *table, const sg_read_options *option
     return SG_OK;
 }
 
+const char *sg_arff_counted(const arff_table *table, char out[SG_COUNTED_TEXT])
+{
+    const char *name = table->counted_inside ? "-C" : "--labels", *signs[] = {"", "-"}, *ends[] = {"first", "last"};
+    long long n = llabs(table->counted);
+    int last = table->counted < 0;
+    out[0] = 0;
+    if (n > 0)
+        snprintf(out, SG_COUNTED_TEXT, " (%s %s%lld takes the %s %lld attributes, %s %s%lld the %s)", name, signs[last],
+                 n, ends[last], n, name, signs[!last], n, ends[!last]);
+    return out;
+}
+
 static sg_status label_value(arff_table *table, arff_attribute *a, const char *positive, sg_error *err)
 {
+    char hint[SG_COUNTED_TEXT];
+    sg_arff_counted(table, hint);
     if (a->kind == ARFF_NUMERIC)
         return SG_OK;
     if (a->kind != ARFF_NOMINAL || a->n_values > 2)
         return sg_fail_at(err, SG_E_DATA, table->path, a->line, 0,
                           "label '%.100s' is not binary: a label column is {0,1}, "
-                          "another pair of values, or numeric",
-                          a->name);
+                          "another pair of values, or numeric%s",
+                          a->name, hint);
     for (int32_t v = 0; v < a->n_values; v++) {
         if (!sg_text_positive(a->values[v], positive))
             continue;
@@ -145,8 +162,8 @@ static sg_status label_value(arff_table *table, arff_attribute *a, const char *p
     }
     if (a->positive < 0 && a->n_values == 2)
         return sg_fail_at(err, SG_E_DATA, table->path, a->line, 0,
-                          "label '%.100s' has the values {%.40s,%.40s}: say which one means \"on\" with --positive",
-                          a->name, a->values[0], a->values[1]);
+                          "label '%.100s' has the values {%.40s,%.40s}: say which one means \"on\" with --positive%s",
+                          a->name, a->values[0], a->values[1], hint);
     return SG_OK;
 }
 

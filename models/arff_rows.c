@@ -94,6 +94,7 @@ static sg_status read_classes(row_reader *r, const arff_attribute *a, const char
 static sg_status number_value(row_reader *r, int32_t index, const char *at, sg_error *err)
 {
     const arff_attribute *a = &r->table->attributes[index];
+    char hint[SG_COUNTED_TEXT];
     double value;
     if (!sg_text_number(r->token, r->token + strlen(r->token), &value))
         return sg_lines_fail(r->lines, at, err, "'%.60s' is not a number (attribute '%.80s')", r->token, a->name);
@@ -101,8 +102,8 @@ static sg_status number_value(row_reader *r, int32_t index, const char *at, sg_e
         return sg_lines_fail(r->lines, at, err, "%.60s is too large for a 32-bit float (attribute '%.80s')", r->token,
                              a->name);
     if (a->label >= 0 && value != 0.0 && value != 1.0)
-        return sg_lines_fail(r->lines, at, err, "label '%.80s' has the value %.60s: labels are 0 or 1", a->name,
-                             r->token);
+        return sg_lines_fail(r->lines, at, err, "label '%.80s' has the value %.60s: labels are 0 or 1%s", a->name,
+                             r->token, sg_arff_counted(r->table, hint));
     return value == 0.0 ? SG_OK : keep(r, index, value, err);
 }
 

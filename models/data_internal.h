@@ -104,7 +104,9 @@ typedef struct arff_table {
     int32_t n_attributes;
     int64_t attributes_capacity;
     arff_attribute *attributes;
-    int32_t hierarchy; /* attribute of kind hierarchical, or -1 */
+    int32_t hierarchy;   /* attribute of kind hierarchical, or -1 */
+    int64_t counted;     /* labels are the first N attributes, or with -N the last; 0: not chosen by their number */
+    bool counted_inside; /* the number is that of the relation's name */
     int64_t rows;
     bool sparse; /* some row was sparse */
     int64_t *indptr, indptr_capacity;
@@ -131,6 +133,9 @@ bool sg_arff_quoted(const char **at, char **out);
 /* Decide which attributes are labels and set attribute.label, in attribute order. `list` (may be NULL) is the XML's. */
 sg_status sg_arff_choose_labels(arff_table *table, const sg_read_options *options, const sg_label_list *list,
                                 sg_notes *notes, int32_t *n_labels, sg_error *err);
+/* To be said where an attribute cannot be the label it was counted to be: that labels may stand at the other end; else "". */
+enum { SG_COUNTED_TEXT = 128 };
+const char *sg_arff_counted(const arff_table *table, char out[SG_COUNTED_TEXT]);
 /* Find the value of a nominal label that is "on". */
 sg_status sg_arff_label_values(arff_table *table, const char *positive, sg_error *err);
 

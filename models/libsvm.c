@@ -144,8 +144,10 @@ static sg_status take_feature(svm_reader *r, const char *begin, const char *colo
                     : r->options->features  ? r->options->features
                                             : SG_MAX_COLUMNS;
     if (index >= limit)
-        return sg_lines_fail(r->lines, begin, err, "feature index %lld is too large: there are %lld features, from %d",
-                             (long long)index + r->base, (long long)limit, r->base);
+        return sg_lines_fail(r->lines, begin, err,
+                             "feature index %lld is too large: there are %lld features, from %d%s",
+                             (long long)index + r->base, (long long)limit, r->base,
+                             r->header_features < 0 && r->options->features ? " (data.features_count)" : "");
     if (r->options->schema && index >= r->options->schema->n_columns) {
         r->dropped++;
         return SG_OK;
@@ -301,8 +303,8 @@ static sg_status number_labels(svm_reader *r, int64_t *n_labels, sg_error *err)
         if (whole_number(r->label_text[i], &number) && number > largest)
             largest = number;
     if (count > 0 && largest >= count)
-        return sg_fail_at(err, SG_E_DATA, d->files[0], 0, 0, "label %lld, but there are %lld labels, from 0",
-                          (long long)largest, (long long)count);
+        return sg_fail_at(err, SG_E_DATA, d->files[0], 0, 0, "label %lld, but there are %lld labels, from 0%s",
+                          (long long)largest, (long long)count, r->header_labels < 0 ? " (data.labels_count)" : "");
     *n_labels = count > 0 ? count : largest + 1;
     for (int64_t i = 0; i < r->builder.on; i++) {
         whole_number(r->label_text[d->label_index[i]], &number);

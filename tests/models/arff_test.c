@@ -302,7 +302,22 @@ static void wrong_headers(void **state)
     wrong("@relation t\nhello\n", -1, "t.arff:2:1: expected @relation, @attribute or @data, found 'hello'");
     wrong("version https://git-lfs.github.com/spec/v1\noid sha256:0\n", -1, "t.arff:1:1: this is a Git LFS pointer");
     wrong(HEAD "1,2,0\n", 0, "which attributes are labels? Give --labels-xml");
-    wrong(HEAD "1,2,0\n", -3, "3 labels, but the file has 3 attributes");
+    wrong(HEAD "1,2,0\n", -3, "3 labels, but the file has 3 attributes in all, some of which are features");
+}
+
+/* Labels that were looked for at the wrong end. */
+static void wrong_ends(void **state)
+{
+    (void)state;
+    wrong(HEAD "5,2,0\n", 1,
+          "t.arff:6:1: label 'a' has the value 5: labels are 0 or 1 (--labels 1 takes the first 1 "
+          "attributes, --labels -1 the last)");
+    wrong("@relation t\n@attribute y {0,1}\n@attribute a numeric\n@attribute c {x,y,z}\n@data\n0,1,x\n", -1,
+          "t.arff:4: label 'c' is not binary: a label column is {0,1}, another pair of values, or "
+          "numeric (--labels -1 takes the last 1 attributes, --labels 1 the first)");
+    wrong("@relation 't: -C -2'\n@attribute y {0,1}\n@attribute b {u,v}\n@attribute a numeric\n@data\n0,u,1\n", 0,
+          "t.arff:3: label 'b' has the values {u,v}: say which one means \"on\" with --positive (-C -2 takes the last "
+          "2 attributes, -C 2 the first)");
 }
 
 static void contradictions_are_refused(void **state)
@@ -546,6 +561,7 @@ int main(void)
         cmocka_unit_test(index_base),
         cmocka_unit_test(wrong_rows),
         cmocka_unit_test(wrong_headers),
+        cmocka_unit_test(wrong_ends),
         cmocka_unit_test(contradictions_are_refused),
         cmocka_unit_test(label_lists),
         cmocka_unit_test(compressed_files),

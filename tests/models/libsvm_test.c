@@ -96,7 +96,9 @@ static void wrong_rows(void **state)
     wrong("", "the file is empty");
     wrong("5 4\n1 1:1\n", "two numbers");
     options.features = 3;
-    wrong("1 4:1\n", "t.svm:1:3: feature index 4 is too large: there are 3 features, from 1");
+    wrong("1 4:1\n", "t.svm:1:3: feature index 4 is too large: there are 3 features, from 1 (data.features_count)");
+    options.labels = 2;
+    wrong("2 1:1\n", "t.svm: label 2, but there are 2 labels, from 0 (data.labels_count)");
 }
 
 /* What is no LIBSVM is taken for it only where no other format was recognised, and that is said. */
