@@ -80,17 +80,39 @@ static const refusal other_data = {"holds an unfinished run with other data", "u
 static const refusal changed_data = {"was trained on other data",
                                      "give the files to evaluate on, if they are meant as they are now"};
 
-/* Equal texts, or the first line that differs in the error. */
-static sg_status same_text(const char *folder, const char *had, const char *now, const refusal *r, sg_error *err)
+/* The length of the name in a line "name sha256", which may hold spaces. */
+static int name_length(const char *line)
 {
-    size_t same = 0, line = 0;
-    for (; had[same] && had[same] == now[same]; same++)
+    enum { HASH = 65 };
+    size_t n = strcspn(line, "\n");
+    return n > HASH ? (int)n - HASH : (int)n;
+}
+
+static bool is_base(const char *path, const char *name, int length)
+{
+    const char *slash = path ? strrchr(path, '/') : NULL, *base = slash ? slash + 1 : path;
+    return path && strlen(base) == (size_t)length && memcmp(base, name, (size_t)length) == 0;
+}
+
+static const char *role(const sg_train_config *c, const char *name, int length)
+{
+    return is_base(c->data.split, name, length)        ? "the division "
+           : is_base(c->data.labels_xml, name, length) ? "the list of labels "
+                                                       : "";
+}
+
+/* Of two lists, of the same files with other hashes, the first file that differs. */
+static sg_status tell_change(const sg_config *config, const char *folder, const char *had, const char *now,
+                             const refusal *r, sg_error *err)
+{
+    size_t line = 0;
+    for (size_t same = 0; had[same] && had[same] == now[same]; same++)
         line = had[same] == '\n' ? same + 1 : line;
-    if (had[same] == now[same])
-        return SG_OK;
-    const char *shown = had[line] ? had + line : now + line;
-    return sg_fail(err, SG_E_CONFIG, "%s %s ('%.*s'): %s", folder, r->what, (int)strcspn(shown, "\n"), shown,
-                   r->advice);
+    const char *name = now[line] ? now + line : had + line;
+    int n = name_length(name);
+    return sg_fail(err, SG_E_CONFIG,
+                   "%.300s %s: the contents of %s%.*s have changed since: put the old ones back, or %s", folder,
+                   r->what, role(sg_config_values(config), name, n), n, name, r->advice);
 }
 
 /* The same value, as this program writes it: an earlier one wrote 1e-05 for 1.0e-05. */
@@ -139,7 +161,7 @@ static sg_status same_data(const sgi_run *run, const char *hashes, const char *n
         json_t *had = json_loads(text, 0, NULL), *now = sg_json_text(hashes);
         const char *then = json_string_value(json_object_get(had, "data")), *here = json_string_value(now);
         if (then && here && strncmp(then, here, strlen(then)) != 0)
-            status = same_text(name, then, here, r, err);
+            status = tell_change(run->config, name, then, here, r, err);
         json_decref(had);
         json_decref(now);
     }
@@ -336,7 +358,7 @@ sg_status sg_trained_check_data(const sg_trained *trained, const sg_config *conf
     if (!above)
         return sg_fail(err, SG_E_MEMORY, "out of memory");
     snprintf(above, size, "%s/..", trained->folder);
-    sgi_run run = {.folder = above};
+    sgi_run run = {.folder = above, .config = config};
     sg_status status = SG_OK;
     if (has(&run, "run.json") && sgi_hash_data(config, &hashes, NULL) == SG_OK)
         status = same_data(&run, hashes, trained->folder, &changed_data, err);

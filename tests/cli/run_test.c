@@ -592,16 +592,20 @@ static void changed_data_is_refused(void **state)
     succeeds("eval done --threads 1", "rows                   2");
     interrupted(TRAIN " -o begun --epochs 1000000 --patience 1000000", "begun/checkpoint.safetensors");
     for (int i = 0; i < 3; i++) {
-        char message[80];
+        static const char *const roles[] = {"", "the list of labels ", "the division "};
+        char message[160];
         write_file(changed[i][0], changed[i][1]);
-        snprintf(message, sizeof message, "begun holds an unfinished run with other data ('%s ", changed[i][0]);
+        snprintf(message, sizeof message,
+                 "begun holds an unfinished run with other data: the contents of %s%s have changed since: put",
+                 roles[i], changed[i][0]);
         fails("train --resume begun -q", 2, message);
         if (i == 0) {
             write_file(changed[i][0], "no data set");
             fails("train --resume begun -q", 2, message);
             write_file(changed[i][0], changed[i][1]);
         }
-        snprintf(message, sizeof message, "done/model was trained on other data ('%s ", changed[i][0]);
+        snprintf(message, sizeof message, "done/model was trained on other data: the contents of %s%s have changed",
+                 roles[i], changed[i][0]);
         fails("eval done --threads 1", 2, message);
         fails("eval done/model --data-dir . --threads 1", 2, message);
         succeeds("eval done rows.arff --threads 1", "rows                   8");
