@@ -139,6 +139,9 @@ bool sg_cli_names_data(const sg_config *config, bool folder);
 
 /* The error with what to do about it at its end: the data files of a recipe are not where it says. */
 sg_status sg_cli_advise(sg_error *err, const char *advice);
+/* The same where reading the data that `config` names ended with `status`, which is returned: a recipe names files, but seldom the
+ * folder they are in, which each machine has elsewhere. */
+sg_status sg_cli_data_read(const sg_config *config, sg_status status, sg_error *err);
 
 /* ---- help (help.c) */
 int sg_help_verb(const sg_cli *cli, const sg_verb *verb);

@@ -315,17 +315,6 @@ static int train_one(sg_cli *cli, const sg_config *config, sg_training_data *dat
     return result.finished ? report(cli, options->folder, &result) : interrupted(cli, options->folder);
 }
 
-/* A recipe names files, but seldom the folder they are in, which each machine has elsewhere. */
-static sg_status load_data(const sg_config *config, sg_training_data **data, sg_error *err)
-{
-    sg_status status = sg_training_data_load(data, config, true, err);
-    if (status != SG_E_IO || !err->file[0] || sg_cli_names_data(config, true))
-        return status;
-    if (err->file[0] == '/' && !sg_config_values(config)->data.dir)
-        return status;
-    return sg_cli_advise(err, "give --data-dir (data.dir in the recipe), the folder of the recipe's files");
-}
-
 static int train(sg_cli *cli, const sg_config *config, sg_training_data *data, const char *folder)
 {
     const sg_train_config *v = sg_config_values(config);
@@ -358,7 +347,7 @@ static int run(sg_cli *cli)
         status = sg_train_check_folder(config, &(sg_train_options){.folder = folder, .force = sg_cli_has(cli, "force")},
                                        &err);
     if (status == SG_OK)
-        status = load_data(config, &data, &err);
+        status = sg_cli_data_read(config, sg_training_data_load(&data, config, true, &err), &err);
     if (status == SG_OK)
         status = sg_require_rows(cli, data->split.count[SG_TEST], &err);
     if (status == SG_OK) {

@@ -386,6 +386,9 @@ static void data_folders(void **state)
 #define ADVICE "; give --data-dir (data.dir in the recipe), the folder of the recipe's files"
     write_file("far.yml", "data: {train: [moved.arff], test: [moved.arff]}\n");
     fails("train -c far.yml -o far", 1, "moved.arff: cannot open the file: No such file or directory" ADVICE);
+    fails("data info -c far.yml", 1, "moved.arff: cannot open the file: No such file or directory" ADVICE);
+    fails("data split -c far.yml", 1, "moved.arff: cannot open the file: No such file or directory" ADVICE);
+    fails("data check moved.arff -c far.yml", 1, "moved.arff: cannot open the file: No such file or directory\n");
     fails("train -c far.yml -o far --set data.dir=/nowhere", 1, "No such file or directory\n");
     write_file("far.yml", "data: {dir: /nowhere, train: [moved.arff], test: [moved.arff]}\n");
     fails("train -c far.yml -o far", 1,
