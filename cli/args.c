@@ -516,8 +516,10 @@ sg_status sg_cli_config(const sg_cli *cli, sg_config **out, sg_error *err)
 /* Variables are there for all commands and uses, so those that say nothing to this one are no mistake, unlike its flags. */
 sg_status sg_cli_config_on(const sg_cli *cli, const char *file, const char *text, sg_config **out, sg_error *err)
 {
+    char recipes[PATH_MAX];
     sg_config_request request = {.file = file,
                                  .text = text,
+                                 .recipes = sg_cli_recipes(recipes),
                                  .sets = cli->sets,
                                  .n_sets = cli->n_sets,
                                  .flags = cli->flags,

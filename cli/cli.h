@@ -10,6 +10,7 @@
 #include "models/models.h"
 
 #include <jansson.h>
+#include <limits.h>
 #include <signal.h>
 
 /* Exit codes, part of the interface. A signal adds 128 + its number. */
@@ -142,6 +143,10 @@ sg_status sg_cli_advise(sg_error *err, const char *advice);
 /* The same where reading the data that `config` names ended with `status`, which is returned: a recipe names files, but seldom the
  * folder they are in, which each machine has elsewhere. */
 sg_status sg_cli_data_read(const sg_config *config, sg_status status, sg_error *err);
+
+/* ---- recipes (recipes.c) */
+/* The folder of those that come with the program, written to `out`; NULL if it is not there. */
+const char *sg_cli_recipes(char out[PATH_MAX]);
 
 /* ---- help (help.c) */
 int sg_help_verb(const sg_cli *cli, const sg_verb *verb);

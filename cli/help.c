@@ -99,6 +99,15 @@ static void print_settings(const sg_cli *cli, const sg_verb *verb)
         print_keys(verb, use->when);
 }
 
+/* Where a configuration is looked up. */
+static void print_recipes(const sg_cli *cli)
+{
+    char folder[PATH_MAX];
+    if (sg_cli_recipes(folder))
+        printf("\n%srecipes%s (-c bibtex/cross-entropy.yml, as `extends` in a file of one's own)\n  %s\n",
+               sg_paint(cli->color_out, SG_STYLE_BOLD), sg_paint(cli->color_out, SG_STYLE_RESET), folder);
+}
+
 int sg_help_verb(const sg_cli *cli, const sg_verb *verb)
 {
     const char *bold = sg_paint(cli->color_out, SG_STYLE_BOLD), *reset = sg_paint(cli->color_out, SG_STYLE_RESET);
@@ -108,6 +117,8 @@ int sg_help_verb(const sg_cli *cli, const sg_verb *verb)
         printf("%s\n\n", verb->description);
     printf("%sflags%s\n", bold, reset);
     print_own_flags(verb);
+    if (verb->takes & SG_TAKES_FILE)
+        print_recipes(cli);
     if (verb->takes & SG_TAKES_SETTINGS)
         print_settings(cli, verb);
     return SG_EXIT_OK;
@@ -223,6 +234,15 @@ static void man_variables(void)
     printf(".El\n");
 }
 
+static void man_files(void)
+{
+    printf(".Sh FILES\n.Bl -tag -width Ds\n.It Pa share/sealgraph/recipes\n");
+    roff("Recipes that come with the program, under the prefix it was installed to. They are found by their path from "
+         "there on: "
+         "-c bibtex/cross-entropy.yml, or extends in a file of one's own.");
+    printf(".El\n");
+}
+
 static void manual(void)
 {
     printf(
@@ -237,6 +257,7 @@ static void manual(void)
     man_verbs();
     man_settings();
     man_variables();
+    man_files();
     printf(
         ".Sh EXIT STATUS\n.Bl -tag -width Ds\n.It 0\nsuccess\n.It "
         "1\nfailure at run time, also of reading or writing files\n.It 2\nwrong use or configuration\n.It 3\nbad input "

@@ -371,7 +371,7 @@ const sg_verb sg_verb_train = {
     .summary = "train a model",
     .description =
         "With a configuration, or with flags alone:\n"
-        "  sealgraph train -c models/recipes/bibtex/cross-entropy.yml --data-dir DIR -o RUN\n"
+        "  sealgraph train -c bibtex/cross-entropy.yml --data-dir DIR -o RUN\n"
         "  sealgraph train --task mlc --train a.arff.gz --labels-xml a.xml -o RUN\n"
         "-o names the folder of a new run, by default runs/RECIPE-seed-N. The same command on an unfinished run\n"
         "goes on with it, and so does `sealgraph train RUN`, which begins none. Ctrl-C stops after the current step.\n"

@@ -1,5 +1,6 @@
 #!/bin/sh
-# What `cmake --install` leaves under a prefix that is relative: programs of one's own are told absolute paths.
+# What `cmake --install` leaves under a prefix that is relative: programs of one's own are told absolute paths, and the program
+# finds its recipes, also from a configuration that extends one.
 # check_install.sh BUILD
 set -eu
 build=$(cd "$1" && pwd)
@@ -14,4 +15,12 @@ case "$flags" in
 *"-rpath,$folder/"*) ;;
 *) echo "the path of oneDNN is not absolute: $flags" && status=1 ;;
 esac
+
+for recipe in bibtex/cross-entropy.yml mine.yml; do
+    echo "extends: bibtex/cross-entropy.yml" >mine.yml
+    "a prefix/bin/sealgraph" config show -c $recipe >shown.yml || status=1
+    grep -q "labels_xml: bibtex.xml" shown.yml || { echo "$recipe is not the installed recipe" && status=1; }
+done
+"a prefix/bin/sealgraph" train --help | grep -q "$folder/a prefix/share/sealgraph/recipes" ||
+    { echo "help does not tell where recipes are" && status=1; }
 exit $status

@@ -161,7 +161,7 @@ static sg_status resolve(sg_config *config, const sg_config_request *request, sg
     if (request->text)
         SG_TRY(sg_config_read_text(config, request->text, strlen(request->text), request->file, err));
     else if (request->file)
-        SG_TRY(sg_config_read_file(config, request->file, err));
+        SG_TRY(sg_config_read_file(config, request->file, request->recipes, err));
     if (request->environment)
         SG_TRY(apply_environment(config, request, err));
     SG_TRY(apply_settings(config, request->sets, request->n_sets, err));

@@ -91,8 +91,8 @@ sg_status sg_config_split(sg_config *config, const sg_option *option, const char
 /* "unknown key 'trian.lr' (did you mean 'train.lr'?)". */
 sg_status sg_config_unknown(const char *key, sg_place place, sg_error *err);
 
-/* Apply a YAML file with everything it extends. `name` is a path or "-". */
-sg_status sg_config_read_file(sg_config *config, const char *name, sg_error *err);
+/* Apply a YAML file with everything it extends. `name` is a path, which may lead on from the folder `recipes` (or NULL), or "-". */
+sg_status sg_config_read_file(sg_config *config, const char *name, const char *recipes, sg_error *err);
 sg_status sg_config_read_text(sg_config *config, const char *text, size_t size, const char *name, sg_error *err);
 
 int32_t sg_option_index(const sg_option *option);

@@ -6,8 +6,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <yaml.h>
 
+#define LONGEST_PATH 4096
 #define LARGEST_FILE (1 << 20)
 #define DEEPEST_EXTENDS 16
 
@@ -34,7 +37,7 @@ typedef struct reader {
 /* Files being read, innermost first, to find cycles of extends. */
 typedef struct file_chain {
     const struct file_chain *outer;
-    const char *path;
+    const char *path, *recipes;
     int depth;
 } file_chain;
 
@@ -228,18 +231,31 @@ static sg_status read_document(reader *r)
     return SG_OK;
 }
 
-static sg_status read_file_chain(sg_config *config, const char *path, const file_chain *outer, sg_error *err);
+/* `path`, unless it is not there and `name` is among the recipes: then that file, written to `found`. */
+static const char *find_file(const char *path, const char *name, const char *recipes, char found[LONGEST_PATH])
+{
+    struct stat st;
+    if (!recipes || name[0] == '/' || access(path, F_OK) == 0 ||
+        snprintf(found, LONGEST_PATH, "%s/%s", recipes, name) >= LONGEST_PATH || stat(found, &st) != 0 ||
+        !S_ISREG(st.st_mode))
+        return path;
+    return found;
+}
 
-/* The file named by extends, relative to the folder of the file that names it. */
+static sg_status read_file_chain(sg_config *config, const char *path, const char *recipes, const file_chain *outer,
+                                 sg_error *err);
+
+/* The file named by extends, relative to the folder of the file that names it, or a recipe. */
 static sg_status extend(reader *r, const file_chain *chain)
 {
-    char path[4096];
+    char beside[LONGEST_PATH], found[LONGEST_PATH];
     const char *base = r->extends->value.items[0].text;
     const char *slash = strrchr(chain->path, '/');
     sg_place place = r->extends->value.place;
     int folder = base[0] == '/' || !slash ? 0 : (int)(slash - chain->path) + 1;
-    if (snprintf(path, sizeof path, "%.*s%s", folder, chain->path, base) >= (int)sizeof path)
+    if (snprintf(beside, sizeof beside, "%.*s%s", folder, chain->path, base) >= (int)sizeof beside)
         return sg_config_fail_at(place, r->err, "the path in extends is too long");
+    const char *path = find_file(beside, base, chain->recipes, found);
     for (const file_chain *c = chain; c; c = c->outer) {
         char *a = realpath(c->path, NULL), *b = realpath(path, NULL);
         bool same = a && b && strcmp(a, b) == 0;
@@ -255,7 +271,7 @@ static sg_status extend(reader *r, const file_chain *chain)
         return sg_fail_at(r->err, SG_E_IO, place.source, place.line, place.column, "cannot open %s: %s", path,
                           strerror(errno));
     fclose(probe);
-    return read_file_chain(r->config, path, chain, r->err);
+    return read_file_chain(r->config, path, chain->recipes, chain, r->err);
 }
 
 static sg_status apply(reader *r, const file_chain *chain)
@@ -285,13 +301,14 @@ static sg_status read_text(sg_config *config, const char *text, size_t size, con
     return status == SG_OK ? apply(&r, chain) : status;
 }
 
-static sg_status slurp(const char *path, char **out, size_t *size, sg_error *err)
+static sg_status slurp(const char *path, const char *recipes, char **out, size_t *size, sg_error *err)
 {
     bool standard = strcmp(path, "-") == 0;
     FILE *file = standard ? stdin : fopen(path, "rb");
     const char *name = sg_lines_name(path);
     if (!file)
-        return sg_fail(err, SG_E_IO, "cannot open the configuration %s: %s", name, strerror(errno));
+        return sg_fail(err, SG_E_IO, "cannot open the configuration %.300s: %s%s%s", name, strerror(errno),
+                       recipes ? "; the program's recipes are in " : "", recipes ? recipes : "");
     char *text = sg_alloc(LARGEST_FILE + 1);
     size_t length = text ? fread(text, 1, LARGEST_FILE + 1, file) : 0;
     bool failed = ferror(file) != 0;
@@ -309,25 +326,28 @@ static sg_status slurp(const char *path, char **out, size_t *size, sg_error *err
     return SG_OK;
 }
 
-static sg_status read_file_chain(sg_config *config, const char *path, const file_chain *outer, sg_error *err)
+static sg_status read_file_chain(sg_config *config, const char *path, const char *recipes, const file_chain *outer,
+                                 sg_error *err)
 {
-    file_chain chain = {outer, path, outer ? outer->depth + 1 : 0};
+    file_chain chain = {outer, path, recipes, outer ? outer->depth + 1 : 0};
     char *text = NULL;
     size_t size = 0;
-    sg_status status = slurp(path, &text, &size, err);
+    sg_status status = slurp(path, recipes, &text, &size, err);
     if (status == SG_OK)
         status = read_text(config, text, size, &chain, err);
     sg_free(text);
     return status;
 }
 
-sg_status sg_config_read_file(sg_config *config, const char *name, sg_error *err)
+sg_status sg_config_read_file(sg_config *config, const char *name, const char *recipes, sg_error *err)
 {
-    return read_file_chain(config, name, NULL, err);
+    char found[LONGEST_PATH];
+    bool standard = strcmp(name, "-") == 0;
+    return read_file_chain(config, standard ? name : find_file(name, name, recipes, found), recipes, NULL, err);
 }
 
 sg_status sg_config_read_text(sg_config *config, const char *text, size_t size, const char *name, sg_error *err)
 {
-    file_chain chain = {NULL, name, 0};
+    file_chain chain = {NULL, name, NULL, 0};
     return read_text(config, text, size, &chain, err);
 }

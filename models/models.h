@@ -313,6 +313,8 @@ typedef struct sg_setting {
  * column of the value or key, or the name of the setting; a file that cannot be read is SG_E_IO. */
 typedef struct sg_config_request {
     const char *file, *text;
+    const char *
+        recipes; /* folder in which a relative file, also one of extends, is looked up if it is nowhere else; or NULL */
     const sg_setting *sets;
     int32_t n_sets;
     const sg_setting *flags;

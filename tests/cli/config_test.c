@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -246,6 +247,40 @@ static void extends_is_checked(void **state)
     file_refuses(path_of("child.yml"), "bad.yml:1:7: seed expects a whole number");
 }
 
+/* A file that is nowhere else is looked up among the recipes, those that it extends too. */
+static void recipes_are_found(void **state)
+{
+    (void)state;
+    char recipes[256];
+    sg_error err;
+    sg_config *config;
+    snprintf(recipes, sizeof recipes, "%s", path_of("recipes"));
+    assert_int_equal(mkdir(recipes, 0700), 0);
+    write_file("recipes/known.yml", "seed: 5\n");
+    write_file("recipes/other.yml", "extends: known.yml\nthreads: 2\n");
+    write_file("mine.yml", "extends: other.yml\nthreads: 3\n");
+    const char *const files[] = {"known.yml", "other.yml", path_of("mine.yml")};
+    for (int i = 0; i < 3; i++) {
+        sg_config_request request = {.file = files[i], .recipes = recipes};
+        assert_int_equal(sg_config_load(&config, &request, &err), SG_OK);
+        assert_int_equal(sg_config_values(config)->seed, 5);
+        assert_int_equal(sg_config_values(config)->threads, i ? i + 1 : 0);
+        assert_non_null(strstr(sg_config_origin(config, "seed"), "recipes/known.yml:1:7"));
+        sg_config_free(config);
+    }
+    write_file("other.yml", "seed: 6\n"); /* beside mine.yml, so it is meant */
+    sg_config_request request = {.file = path_of("mine.yml"), .recipes = recipes};
+    assert_int_equal(sg_config_load(&config, &request, &err), SG_OK);
+    assert_int_equal(sg_config_values(config)->seed, 6);
+    sg_config_free(config);
+    const char *const absent[] = {"absent.yml", ""};
+    for (int i = 0; i < 2; i++) {
+        request = (sg_config_request){.file = absent[i], .recipes = recipes};
+        assert_int_equal(sg_config_load(&config, &request, &err), SG_E_IO);
+        assert_non_null(strstr(err.text, ": No such file or directory; the program's recipes are in /tmp/"));
+    }
+}
+
 static void settings_name_themselves(void **state)
 {
     (void)state;
@@ -360,10 +395,12 @@ static int make_folder(void **state)
 static int remove_folder(void **state)
 {
     (void)state;
-    static const char *const names[] = {"base.yml", "file.yml", "one.yml", "two.yml",
-                                        "self.yml", "lost.yml", "bad.yml", "child.yml"};
+    static const char *const names[] = {"base.yml", "file.yml",          "one.yml",           "two.yml",
+                                        "self.yml", "lost.yml",          "bad.yml",           "child.yml",
+                                        "mine.yml", "recipes/known.yml", "recipes/other.yml", "other.yml"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         unlink(path_of(names[i]));
+    rmdir(path_of("recipes"));
     return rmdir(folder);
 }
 
@@ -380,6 +417,7 @@ int main(void)
         cmocka_unit_test(environment_only_in_paths),
         cmocka_unit_test(later_sources_win),
         cmocka_unit_test(extends_is_checked),
+        cmocka_unit_test(recipes_are_found),
         cmocka_unit_test(settings_name_themselves),
         cmocka_unit_test(lists_on_the_command_line),
         cmocka_unit_test(written_yaml_reads_back),
