@@ -83,6 +83,8 @@ const char *sg_config_text(sg_config *config, const char *text, size_t length);
 sg_status sg_config_fail_at(sg_place place, sg_error *err, const char *fmt, ...) SG_PRINTF(3, 4);
 sg_status sg_config_no_memory(sg_error *err);
 
+/* null, ~ or nothing, as they stand. */
+bool sg_config_is_null(const sg_scalar_text *item);
 /* Type and check a value and store it in the configuration. */
 sg_status sg_config_assign(sg_config *config, const sg_option *option, const sg_raw_value *value, sg_error *err);
 /* Split the text of a flag or variable into a value: lists are `a, b` or `[a, b]`. */

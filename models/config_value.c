@@ -70,14 +70,14 @@ sg_status sg_config_unknown(const char *key, sg_place place, sg_error *err)
     return sg_config_fail_at(place, err, "unknown key '%s' (`sealgraph config show` lists the keys)", key);
 }
 
-static bool is_null(const sg_scalar_text *item)
+bool sg_config_is_null(const sg_scalar_text *item)
 {
     return !item->quoted && (!item->text[0] || !strcmp(item->text, "null") || !strcmp(item->text, "~"));
 }
 
 static sg_status mismatch(const sg_option *option, const sg_scalar_text *item, const char *wanted, sg_error *err)
 {
-    if (is_null(item))
+    if (sg_config_is_null(item))
         return sg_config_fail_at(item->place, err, "%s expects %s, not nothing", option->key, wanted);
     if (item->quoted)
         return sg_config_fail_at(item->place, err, "%s expects %s, not the quoted text \"%.80s\"", option->key, wanted,
@@ -200,7 +200,7 @@ static sg_status parse_text(sg_config *config, const sg_option *option, const sg
                             sg_error *err)
 {
     *out = NULL;
-    if (is_null(item))
+    if (sg_config_is_null(item))
         return SG_OK;
     if (option->type == SG_OPTION_PATH || option->type == SG_OPTION_PATHS)
         SG_TRY(expand(config, item, out, err));
@@ -231,7 +231,7 @@ static sg_status assign_list(sg_config *config, const sg_option *option, const s
                              sg_error *err)
 {
     int64_t count = value->count;
-    if (!value->list && is_null(&value->items[0]))
+    if (!value->list && sg_config_is_null(&value->items[0]))
         count = 0;
     size_t size = option->type == SG_OPTION_INTS    ? sizeof(int64_t)
                   : option->type == SG_OPTION_REALS ? sizeof(double)
@@ -246,7 +246,7 @@ static sg_status assign_list(sg_config *config, const sg_option *option, const s
             SG_TRY(parse_int(option, item, element, err));
         else if (option->type == SG_OPTION_REALS)
             SG_TRY(parse_real(option, item, element, err));
-        else if (is_null(item))
+        else if (sg_config_is_null(item))
             return mismatch(option, item, "text", err);
         else
             SG_TRY(parse_text(config, option, item, element, err));

@@ -175,6 +175,13 @@ static sg_status read_section(reader *r, const char *key, sg_place place)
     return read_mapping(r, key);
 }
 
+/* Standard input has one reader, and is in no folder. */
+static bool names_file(const sg_raw_value *value)
+{
+    const sg_scalar_text *item = value->items;
+    return !value->list && item->text[0] && strcmp(item->text, "-") != 0 && !sg_config_is_null(item);
+}
+
 static sg_status read_pair(reader *r, const char *section)
 {
     const char *key;
@@ -194,8 +201,8 @@ static sg_status read_pair(reader *r, const char *section)
     if (r->event.type == YAML_MAPPING_START_EVENT)
         return sg_config_fail_at(here(r), r->err, "%s expects a value, not a section", key);
     SG_TRY(read_value(r, key, &s->value));
-    if (extends && s->value.list)
-        return sg_config_fail_at(s->value.place, r->err, "extends expects one file");
+    if (extends && !names_file(&s->value))
+        return sg_config_fail_at(s->value.place, r->err, "extends expects the name of one file");
     s->option = option;
     if (extends)
         r->extends = s;

@@ -245,6 +245,13 @@ static void extends_is_checked(void **state)
     write_file("bad.yml", "seed: x\n");
     write_file("child.yml", "extends: bad.yml\n");
     file_refuses(path_of("child.yml"), "bad.yml:1:7: seed expects a whole number");
+    static const char *const no_file[] = {"\"-\"", "[one.yml]", "\"\"", "null"};
+    for (int i = 0; i < 4; i++) {
+        char text[40];
+        snprintf(text, sizeof text, "extends: %s\n", no_file[i]);
+        write_file("child.yml", text);
+        file_refuses(path_of("child.yml"), "child.yml:1:10: extends expects the name of one file");
+    }
 }
 
 /* A file that is nowhere else is looked up among the recipes, those that it extends too. */
