@@ -115,17 +115,44 @@ static sg_status tell_change(const sg_config *config, const char *folder, const 
                    r->what, role(sg_config_values(config), name, n), n, name, r->advice);
 }
 
+enum { SHOWN = 80, BEFORE = 30, EXCERPT = SHOWN + 8 };
+
+/* Where to begin showing two values that differ: at a character, so that the difference is seen. */
+static size_t excerpt_start(const char *a, const char *b)
+{
+    size_t at = 0;
+    while (a[at] && a[at] == b[at])
+        at++;
+    if (at < SHOWN - BEFORE)
+        return 0;
+    at -= BEFORE;
+    while (((unsigned char)a[at] & 0xc0) == 0x80)
+        at--;
+    return at;
+}
+
+static const char *excerpt(const char *text, size_t start, char out[EXCERPT])
+{
+    bool whole = strlen(text + start) <= SHOWN;
+    snprintf(out, EXCERPT, "%s%.*s%s", start ? "..." : "", SHOWN, text + start, whole ? "" : "...");
+    return out;
+}
+
 /* The same value, as this program writes it: an earlier one wrote 1e-05 for 1.0e-05. */
 static sg_status same_value(const sgi_run *run, const sg_config *then, const sg_option *option, sg_error *err)
 {
     char *had = sg_config_value_text(then, option), *now = sg_config_value_text(run->config, option);
+    char there[EXCERPT], here[EXCERPT];
     sg_status status = had && now ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
-    if (status == SG_OK && strcmp(had, now) != 0)
+    if (status == SG_OK && strcmp(had, now) != 0) {
+        size_t start = excerpt_start(had, now);
         status =
             sg_fail(err, SG_E_CONFIG,
-                    "%.200s holds an unfinished run with other settings: %s is %.80s there and %.80s here (%.80s); "
-                    "go on with its own, or use --force or another directory",
-                    run->folder, option->key, had, now, sg_config_origin(run->config, option->key));
+                    "%.200s holds an unfinished run with other settings: %s is %s there and %s here (%.80s); go on "
+                    "with its own, or use --force or another directory",
+                    run->folder, option->key, excerpt(had, start, there), excerpt(now, start, here),
+                    sg_config_origin(run->config, option->key));
+    }
     sg_free(had);
     sg_free(now);
     return status;

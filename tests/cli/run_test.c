@@ -531,6 +531,27 @@ static void write_older_numbers(const char *run)
     free(text);
 }
 
+/* Of long values that differ late the place where they do is shown. */
+static void long_values_are_told_apart(const char *run)
+{
+#define EIGHT "b.arff,c.arff,d.arff,e.arff,f.arff,g.arff,h.arff,i.arff,"
+#define SHOWN "...arff, g.arff, h.arff, i.arff, "
+    char name[64], arguments[256], message[256];
+    snprintf(name, sizeof name, "%s/config.yml", run);
+    char *text = program_file(name), *at = strstr(text, "test: [toy.arff]"), *longer = calloc(1, strlen(text) + 256);
+    assert_true(at && longer);
+    sprintf(longer, "%.*stest: [" EIGHT "é.arff]%s", (int)(at - text), text, at + strlen("test: [toy.arff]"));
+    write_file(name, longer);
+    snprintf(arguments, sizeof arguments, "train %s --test " EIGHT "z.arff", run);
+    snprintf(message, sizeof message, "data.test is " SHOWN "\"é.arff\"] there and " SHOWN "z.arff] here (--test)");
+    fails(arguments, 2, message);
+    write_file(name, text);
+    free(longer);
+    free(text);
+#undef EIGHT
+#undef SHOWN
+}
+
 static void interrupted_runs_go_on(void **state)
 {
     (void)state;
@@ -546,6 +567,7 @@ static void interrupted_runs_go_on(void **state)
                            "other settings: train.epochs is 1000000 there and 5 here (--epochs); go on with its own");
     fails("train stopped --set train.clip=3", 2, "other settings: train.clip is 10 there and 3 here (--set)");
     fails("train stopped --test t.arff", 2, "other settings: data.test is [toy.arff] there and [t.arff] here (--test)");
+    long_values_are_told_apart("stopped");
     char log[256];
     snprintf(log, sizeof log, "%s/stopped/metrics.jsonl", program_folder);
     assert_int_equal(unlink(log), 0); /* it comes back at the end of an epoch */
