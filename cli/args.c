@@ -219,6 +219,9 @@ sg_status sg_cli_unknown_verb(const char *first, const char *second, sg_error *e
     size_t length = strlen(first);
     bool word = second && second[0] != '-';
     char names[256] = "";
+    if (first[0] == '-')
+        return sg_fail(err, SG_E_CONFIG, "%.80s stands before the command: flags go behind it, sealgraph COMMAND %.80s",
+                       first, first);
     for (const sg_verb *const *verb = sg_verbs; *verb; verb++) {
         if (strcmp((*verb)->name, first) == 0 && word)
             return sg_fail(err, SG_E_CONFIG, "unknown command '%s %s' (%s is one word)", first, second, first);

@@ -104,6 +104,7 @@ static void recall_run(const char *folder, json_t *document)
     sg_free(text);
 }
 
+/* The metrics have two names in the document: that of a run's metrics.json, and that of `score`, so that what reads those reads this. */
 static int report(const sg_cli *cli, const evaluation *e)
 {
     sg_metrics none = {0};

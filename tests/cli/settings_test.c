@@ -18,6 +18,7 @@ static void usage_errors(void **state)
     (void)state;
     fails("", 2, "no command given");
     fails("tarin", 2, "unknown command 'tarin' (did you mean 'train'?)");
+    fails("-v train", 2, "-v stands before the command: flags go behind it, sealgraph COMMAND -v\n");
     fails("data", 2, "data needs one of: info, check, convert, split");
     fails("train --epohcs 3", 2, "unknown flag --epohcs (did you mean --epochs?)");
     fails("train --epochs", 2, "--epochs needs a value");
