@@ -62,10 +62,23 @@ sg_status sgi_folder_write(const sgi_run *run, const char *name, const char *tex
 
 bool sgi_folder_finished(const sgi_run *run) { return has(run, "metrics.json"); }
 
-static sg_status write_json(const sgi_run *run, const char *name, json_t *value, sg_error *err)
+/* A disk that is full has no room for a second file, but that of the first. A last newline takes the place of the text's 0. */
+static sg_status write_over(const sgi_run *run, const char *name, char *text)
+{
+    char *path = path_in(run, name);
+    size_t n = strlen(text);
+    text[n] = '\n';
+    sg_status status = path ? sg_file_overwrite(path, text, n + 1, NULL) : SG_E_MEMORY;
+    sg_free(path);
+    return status;
+}
+
+static sg_status write_record(const sgi_run *run, json_t *value, sg_error *err)
 {
     char *text = value ? sg_json_dump(value, true) : NULL;
-    sg_status status = text ? sgi_folder_write(run, name, text, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
+    sg_status status = text ? sgi_folder_write(run, "run.json", text, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
+    if (status == SG_E_IO && write_over(run, "run.json", text) == SG_OK)
+        status = SG_OK;
     sg_free(text);
     json_decref(value);
     return status;
@@ -646,5 +659,5 @@ sg_status sgi_folder_status(sgi_run *run, const char *status, sg_error *err)
                               (json_int_t)run->c->seed, "status", status, "epoch", (json_int_t)run->at.epoch);
     if (value)
         json_object_set_new(value, "updated", json_string(when));
-    return write_json(run, "run.json", value, err);
+    return write_record(run, value, err);
 }

@@ -62,7 +62,9 @@ static sg_status config_of(const sg_config *config, int64_t seed, sg_config **ou
 
 typedef struct company {
     sgi_group group;
-    sgi_run whole; /* its folder is the run directory; it trains nothing */
+    sgi_run whole;    /* its folder is the run directory; it trains nothing */
+    bool opened;      /* that folder is this process's, so that it tells what becomes of the whole */
+    int32_t n_opened; /* and those of so many seeds */
     sg_config **config;
 } company;
 
@@ -116,33 +118,35 @@ static sg_status open_folders(company *all, sg_error *err)
     if (!all->whole.folder)
         return SG_OK;
     SG_TRY(sgi_folder_open(&all->whole, err));
+    all->opened = true;
     for (int32_t i = 0; i < all->group.n; i++) {
         sgi_run *run = &all->group.run[i];
         run->over = sgi_folder_finished(run);
         run->result.finished = run->over;
         SG_TRY(run->over ? sgi_lock(run, err) : sgi_folder_open(run, err));
+        all->n_opened++;
     }
     return SG_OK;
 }
 
-/* After a failure or a wish to stop: runs that have not ended can be gone on with. */
-static void interrupt(company *all)
+/* Runs that have not ended can be gone on with. */
+static sg_status failed(company *all, sg_status status)
 {
-    for (int32_t i = 0; i < all->group.n; i++)
-        if (all->group.run[i].folder && !all->group.run[i].over)
+    for (int32_t i = 0; i < all->n_opened; i++)
+        if (!all->group.run[i].over)
             sgi_folder_status(&all->group.run[i], "interrupted", NULL);
+    if (all->opened)
+        sgi_folder_status(&all->whole, "failed", NULL);
+    return status;
 }
 
 static sg_status train(company *all, const sg_config *config, sg_error *err)
 {
     SG_TRY(sgi_group_open(&all->group, config, err));
-    SG_TRY(open_folders(all, err));
-    sg_status status = sgi_group_loop(&all->group, false, err);
-    if (status != SG_OK)
-        interrupt(all);
-    if (status != SG_OK && all->whole.folder)
-        sgi_folder_status(&all->whole, "failed", NULL);
-    return status;
+    sg_status status = open_folders(all, err);
+    if (status == SG_OK)
+        status = sgi_group_loop(&all->group, false, err);
+    return status == SG_OK ? SG_OK : failed(all, status);
 }
 
 /* ---- the end */
@@ -186,8 +190,11 @@ static sg_status spread(sg_seeds_result *out, sg_error *err)
 
 static sg_status conclude(company *all, sg_seeds_result *out, sg_error *err)
 {
-    SG_TRY(take_results(all, out, err));
-    SG_TRY(spread(out, err));
+    sg_status status = take_results(all, out, err);
+    if (status == SG_OK)
+        status = spread(out, err);
+    if (status != SG_OK)
+        return failed(all, status);
     const sgi_run *lost = NULL;
     for (int32_t i = 0; i < all->group.n && !lost; i++)
         lost = out->seed[i].diverged ? &all->group.run[i] : NULL;

@@ -160,6 +160,32 @@ sg_status sg_file_write(const char *path, const void *data, size_t size, sg_erro
     return sg_file_end(path, name, write_to(path, name, data, size, err), err);
 }
 
+/* Under the lock, as what is added to a file. */
+static sg_status overwrite(int fd, const void *data, size_t size, const char *path, sg_error *err)
+{
+    enum { BLOCK = 512 };
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return io_error(err, "overwrite", path);
+    if (!S_ISREG(st.st_mode) || (int64_t)size > (int64_t)st.st_blocks * BLOCK)
+        return sg_fail(err, SG_E_IO, "cannot overwrite %s: it has no room for %zu bytes", path, size);
+    pthread_mutex_lock(&unfinished_lock);
+    bool all = pwrite(fd, data, size, 0) == (ssize_t)size && ftruncate(fd, (off_t)size) == 0 && fsync(fd) == 0;
+    pthread_mutex_unlock(&unfinished_lock);
+    return all ? SG_OK : io_error(err, "overwrite", path);
+}
+
+sg_status sg_file_overwrite(const char *path, const void *data, size_t size, sg_error *err)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return io_error(err, "overwrite", path);
+    sg_status status = overwrite(fd, data, size, path, err);
+    if (close(fd) != 0 && status == SG_OK)
+        status = io_error(err, "close", path);
+    return status;
+}
+
 /* Of a file that is open at its end. Under the lock, so that an end at once comes before or behind the bytes. */
 static sg_status append_to(int fd, const void *data, size_t size, const char *path, sg_error *err)
 {

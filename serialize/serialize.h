@@ -23,6 +23,9 @@ sg_status sg_file_write(const char *path, const void *data, size_t size, sg_erro
 sg_status sg_file_begin(const char *path, char **name, sg_error *err);
 int sg_file_open(const char *path, const char *name);
 sg_status sg_file_end(const char *path, char *name, sg_status written, sg_error *err);
+/* The same into the file that is there, within the room it has on its disk, so that this may be full. Not whole if the process is
+ * killed meanwhile. */
+sg_status sg_file_overwrite(const char *path, const void *data, size_t size, sg_error *err);
 /* Add bytes to the end of a file, made if it is not there, and fsync: all of them, or if that fails none. */
 sg_status sg_file_append(const char *path, const void *data, size_t size, sg_error *err);
 /* Remove all files that were begun by any thread and not ended, and let none begin or end another, nor add to one: for a process about to end. */

@@ -1,15 +1,19 @@
 /* Several seeds side by side: each has the bits that it has alone, on the cpu and on a device that runs ahead (tests/mirror; with
  * the argument --gpu a real one, skipped where there is none); runs are the same twice, and recorded or launch by launch; stopped
  * ones go on; divergence; means and deviations. */
+#include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -262,6 +266,64 @@ static void stopped_seeds_go_on(void **state)
 }
 
 /* Each file of a finished group but the last: only the summary is made again. */
+/* In place of the C library's: the disk is full after so many; below 0: never. */
+static int fitting = -1;
+static atomic_int written;
+ssize_t write(int fd, const void *data, size_t size)
+{
+    if (fitting < 0 || written++ < fitting)
+        return (ssize_t)syscall(SYS_write, fd, data, size);
+    errno = ENOSPC;
+    return -1;
+}
+
+/* Empty: it has none. */
+static void status_of(const char *folder, const char *name, char out[16])
+{
+    char *path = file_in(folder, name), *text = NULL;
+    size_t size;
+    out[0] = 0;
+    if (sg_file_read(path, 1 << 20, &text, &size, NULL) == SG_OK) {
+        json_t *record = json_loads(text, 0, NULL);
+        assert_non_null(record);
+        snprintf(out, 16, "%s", json_string_value(json_object_get(record, "status")));
+        json_decref(record);
+    }
+    sg_free(text);
+    free(path);
+}
+
+/* Wherever it happens, what becomes of the runs is told, and they go on. */
+static void a_full_disk_is_told(void **state)
+{
+    (void)state;
+    static const int fits[] = {2, 4, 7, 8, 9, 12, 20, 29};
+    settings two = {"cpu", "4", "2", NULL, NULL};
+    for (size_t i = 0; i < sizeof fits / sizeof *fits; i++) {
+        char name[32], whole[16], seed[16];
+        sg_seeds_result result;
+        sg_error err = {0};
+        snprintf(name, sizeof name, "full-%d", fits[i]);
+        char *folder = file_in(base, name);
+        written = 0;
+        fitting = fits[i];
+        sg_status status = train(two, folder, false, NULL, &result, NULL, &err);
+        fitting = -1;
+        sg_seeds_result_free(&result);
+        assert_int_equal(status, SG_E_IO);
+        status_of(folder, "run.json", whole);
+        assert_string_equal(whole, "failed");
+        status_of(folder, "seed-4/run.json", seed);
+        assert_string_not_equal(seed, "running");
+        status_of(folder, "seed-5/run.json", seed);
+        assert_string_not_equal(seed, "running");
+        good(train(two, folder, false, NULL, &result, NULL, &err), &err);
+        as_alone("cpu", folder, &result);
+        sg_seeds_result_free(&result);
+        free(folder);
+    }
+}
+
 static void finished_seeds_are_not_trained_again(void **state)
 {
     (void)state;
@@ -442,6 +504,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(twice_the_same),
         cmocka_unit_test(recorded_or_launch_by_launch),
         cmocka_unit_test(stopped_seeds_go_on),
+        cmocka_unit_test(a_full_disk_is_told),
         cmocka_unit_test(finished_seeds_are_not_trained_again),
         cmocka_unit_test(seeds_elsewhere_are_locked),
         cmocka_unit_test(divergence_is_told),

@@ -103,6 +103,32 @@ static void bytes_are_added(void **state)
     free(folder);
 }
 
+/* In the room that a file has: one block holds a few bytes more. */
+static void files_are_written_over(void **state)
+{
+    (void)state;
+    static const char many[1 << 20];
+    char *folder = new_folder(), *path = file_in(folder, "a"), *other = file_in(folder, "b"),
+         *pipe = file_in(folder, "pipe");
+    assert_int_equal(sg_file_write(path, "first", 5, NULL), SG_OK);
+    assert_int_equal(link(path, other), 0);
+    assert_int_equal(sg_file_overwrite(path, "second", 6, NULL), SG_OK);
+    holds(other, "second");
+    assert_int_equal(sg_file_overwrite(path, "3", 1, NULL), SG_OK);
+    assert_int_equal(sg_file_overwrite(path, many, sizeof many, NULL), SG_E_IO);
+    holds(other, "3");
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    int reader = open(pipe, O_RDWR | O_NONBLOCK);
+    assert_int_equal(sg_file_overwrite(pipe, "x", 1, NULL), SG_E_IO);
+    close(reader);
+    assert_int_equal(sg_file_overwrite(folder, "x", 1, NULL), SG_E_IO);
+    sg_folder_remove(folder, NULL);
+    free(path);
+    free(other);
+    free(pipe);
+    free(folder);
+}
+
 /* A process that must end at once leaves no half of a file, and nothing is taken from what is whole or stands for another. */
 static void begun_files_are_abandoned(void **state)
 {
@@ -178,9 +204,10 @@ static void writers_are_abandoned(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_files_are_replaced),  cmocka_unit_test(links_stay_links),
-        cmocka_unit_test(pipes_stay_pipes),          cmocka_unit_test(bytes_are_added),
-        cmocka_unit_test(begun_files_are_abandoned), cmocka_unit_test(writers_are_abandoned),
+        cmocka_unit_test(plain_files_are_replaced), cmocka_unit_test(links_stay_links),
+        cmocka_unit_test(pipes_stay_pipes),         cmocka_unit_test(bytes_are_added),
+        cmocka_unit_test(files_are_written_over),   cmocka_unit_test(begun_files_are_abandoned),
+        cmocka_unit_test(writers_are_abandoned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
