@@ -3,19 +3,36 @@
 
 #include <string.h>
 
-static _Thread_local const char *here_file = "";
-static _Thread_local int32_t here_line;
+/* The place of the builder that runs, and those of the ones that it runs in: of their arguments, or a loop's body. */
+typedef struct place {
+    const char *file;
+    int32_t line;
+} place;
 
-void sg_here(const char *file, int32_t line)
+enum { PLACES_MOST = 64 }; /* deeper ones are not given back before the 64th is */
+static _Thread_local place here = {"", 0}, outer[PLACES_MOST];
+static _Thread_local int32_t depth;
+
+void sg_here(const char *file, int32_t line) { here = (place){file ? file : "", line}; }
+
+void sg_enter(const char *file, int32_t line)
 {
-    here_file = file ? file : "";
-    here_line = line;
+    if (depth < PLACES_MOST)
+        outer[depth] = here;
+    depth++;
+    sg_here(file, line);
+}
+
+void sg_leave(void)
+{
+    if (depth > 0 && --depth < PLACES_MOST)
+        here = outer[depth];
 }
 
 void sgi_place(const char **file, int32_t *line)
 {
-    *file = here_file;
-    *line = here_line;
+    *file = here.file;
+    *line = here.line;
 }
 
 sg_graph *sg_graph_new(void) { return sg_calloc(1, sizeof(sg_graph)); }
@@ -72,8 +89,8 @@ sg_value sg_graph_fail(sg_graph *graph, sg_status status, sg_value near, const c
     snprintf(e->op, sizeof e->op, "%s", node ? node->op->name : "");
     snprintf(e->node, sizeof e->node, "%s", node ? node->name : "");
     sgi_one_line(e->node);
-    snprintf(e->file, sizeof e->file, "%s", here_file);
-    e->line = here_line;
+    snprintf(e->file, sizeof e->file, "%s", here.file);
+    e->line = here.line;
     return SG_NONE;
 }
 

@@ -530,10 +530,25 @@ sg_cost sg_node_cost(sg_graph *graph, const sg_node *node);
  * enclosing graph used in a loop body is captured. All builders of ops/ end here. */
 sg_value sg_build(sg_graph *graph, const sg_op *op, const sg_value *in, int32_t n_in, const sg_attr *attr);
 
-/* The place that the next nodes and errors are attributed to. Builders of all folders are macros that set it to the
- * caller's file and line (define SG_NO_LOCATION before including to do without). */
+/* The place that the next nodes and errors are attributed to. Builders of all folders are macros that make it the caller's
+ * file and line while they run and give the earlier one back (define SG_NO_LOCATION before including to do without). So in
+ * sg_add(layer(x), b) a mistake inside layer() has its line there, and one of the sum has the line of sg_add. sg_here changes
+ * the place until then. */
 void sg_here(const char *file, int32_t line);
-#define SG_AT(function, ...) (sg_here(__FILE__, __LINE__), function(__VA_ARGS__))
+void sg_enter(const char *file, int32_t line);
+void sg_leave(void);
+
+/* Call a function with the place of this line: one that returns an sg_value, nothing, or a type of SG_LEFT(name, type). */
+#define SG_AT(function, ...) SG_AT_OF(value, function, __VA_ARGS__)
+#define SG_AT_VOID(function, ...) (sg_enter(__FILE__, __LINE__), function(__VA_ARGS__), sg_leave())
+#define SG_AT_OF(name, function, ...) sg_left_##name((sg_enter(__FILE__, __LINE__), function(__VA_ARGS__)))
+#define SG_LEFT(name, type)                                                                                            \
+    static inline type sg_left_##name(type result)                                                                     \
+    {                                                                                                                  \
+        sg_leave();                                                                                                    \
+        return result;                                                                                                 \
+    }
+SG_LEFT(value, sg_value)
 
 /* The op of a leaf by role; graph/ creates these nodes itself. */
 extern const sg_op sg_op_input, sg_op_constant, sg_op_param, sg_op_capture;

@@ -186,6 +186,9 @@ static sg_status carry_results(rewriting *r)
 
 static sg_status copy_nodes(rewriting *r)
 {
+    const char *file; /* each node is built with its place */
+    int32_t line;
+    sgi_place(&file, &line);
     bool *live = mark_live(r->from);
     int32_t widest = 1;
     for (int32_t n = 0; n < r->from->n_nodes; n++) {
@@ -201,6 +204,7 @@ static sg_status copy_nodes(rewriting *r)
         if (live[n] && r->map[r->from->nodes[n]->out] < 0)
             status = rewrite_node(r, r->from->nodes[n], ends, ends + widest);
     r->from->images = outer_images;
+    sg_here(file, line);
     sg_free(live);
     sg_free(ends);
     return status;

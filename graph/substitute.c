@@ -119,10 +119,14 @@ void sg_substitute(sg_graph *graph, const sg_value *y, int32_t n_y, const sg_val
     ok = ok && n_y > 0 && prepare(&s, x, by, n_x);
     if (ok)
         mark_needed(&s, y, n_y);
+    const char *file; /* each node is built with its place */
+    int32_t line;
+    sgi_place(&file, &line);
     int32_t n_nodes = ok ? s.from->n_nodes : 0; /* those of the start: building adds to the same graph */
     for (int32_t n = 0; ok && n < n_nodes; n++)
         if (s.needed[n] && moves(&s, s.from->nodes[n]))
             ok = rebuild(&s, s.from->nodes[n]);
+    sg_here(file, line);
     for (int32_t k = 0; k < n_y; k++)
         out[k] = !ok ? SG_NONE : sg_is_none(s.image[y[k].id]) ? y[k] : s.image[y[k].id];
     sg_free(s.image);

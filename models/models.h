@@ -593,4 +593,8 @@ sg_linear_map sg_plan_map(sg_plan_product *product);
 #ifdef __cplusplus
 }
 #endif
+
+#ifndef SG_NO_LOCATION
+#include "models/location.h"
+#endif
 #endif

@@ -1,8 +1,17 @@
-/* location.h - each builder as a macro that first records the caller's file and line, so that an error names the
- * line of the model that built the node. The names inside the expansion are not expanded again, and a builder's name
+/* location.h - each builder as a macro that calls it with the caller's file and line, so that an error names the line of
+ * the model that built the node. The names inside the expansion are not expanded again, and a builder's name
  * without parentheses is still the function. Included by ops.h. */
 #ifndef SG_LOCATION_H
 #define SG_LOCATION_H
+
+SG_LEFT(csr, sg_csr)
+SG_LEFT(batch_norm_result, sg_batch_norm_result)
+SG_LEFT(lstm_state, sg_lstm_state)
+SG_LEFT(lstm_result, sg_lstm_result)
+SG_LEFT(bilstm_result, sg_bilstm_result)
+SG_LEFT(adam_state, sg_adam_state)
+SG_LEFT(amsgrad_state, sg_amsgrad_state)
+SG_LEFT(sgd_state, sg_sgd_state)
 
 #define sg_neg(...) SG_AT(sg_neg, __VA_ARGS__)
 #define sg_abs(...) SG_AT(sg_abs, __VA_ARGS__)
@@ -101,9 +110,9 @@
 #define sg_einsum(...) SG_AT(sg_einsum, __VA_ARGS__)
 #define sg_conv2d(...) SG_AT(sg_conv2d, __VA_ARGS__)
 #define sg_conv_transpose2d(...) SG_AT(sg_conv_transpose2d, __VA_ARGS__)
-#define sg_lstm_cell(...) SG_AT(sg_lstm_cell, __VA_ARGS__)
-#define sg_lstm(...) SG_AT(sg_lstm, __VA_ARGS__)
-#define sg_bilstm(...) SG_AT(sg_bilstm, __VA_ARGS__)
+#define sg_lstm_cell(...) SG_AT_OF(lstm_state, sg_lstm_cell, __VA_ARGS__)
+#define sg_lstm(...) SG_AT_OF(lstm_result, sg_lstm, __VA_ARGS__)
+#define sg_bilstm(...) SG_AT_OF(bilstm_result, sg_bilstm, __VA_ARGS__)
 #define sg_crf_log_partition(...) SG_AT(sg_crf_log_partition, __VA_ARGS__)
 #define sg_crf_score(...) SG_AT(sg_crf_score, __VA_ARGS__)
 #define sg_crf_log_likelihood(...) SG_AT(sg_crf_log_likelihood, __VA_ARGS__)
@@ -111,7 +120,7 @@
 #define sg_crf_viterbi(...) SG_AT(sg_crf_viterbi, __VA_ARGS__)
 #define sg_max_pool2d(...) SG_AT(sg_max_pool2d, __VA_ARGS__)
 #define sg_avg_pool2d(...) SG_AT(sg_avg_pool2d, __VA_ARGS__)
-#define sg_csr_input(...) SG_AT(sg_csr_input, __VA_ARGS__)
+#define sg_csr_input(...) SG_AT_OF(csr, sg_csr_input, __VA_ARGS__)
 #define sg_csr_matmul(...) SG_AT(sg_csr_matmul, __VA_ARGS__)
 #define sg_csr_t_matmul(...) SG_AT(sg_csr_t_matmul, __VA_ARGS__)
 #define sg_csr_sddmm(...) SG_AT(sg_csr_sddmm, __VA_ARGS__)
@@ -120,7 +129,7 @@
 #define sg_masked_softmax(...) SG_AT(sg_masked_softmax, __VA_ARGS__)
 #define sg_rms_norm(...) SG_AT(sg_rms_norm, __VA_ARGS__)
 #define sg_group_norm(...) SG_AT(sg_group_norm, __VA_ARGS__)
-#define sg_batch_norm(...) SG_AT(sg_batch_norm, __VA_ARGS__)
+#define sg_batch_norm(...) SG_AT_OF(batch_norm_result, sg_batch_norm, __VA_ARGS__)
 #define sg_batch_norm_inference(...) SG_AT(sg_batch_norm_inference, __VA_ARGS__)
 #define sg_layer_norm(...) SG_AT(sg_layer_norm, __VA_ARGS__)
 #define sg_bce_with_logits(...) SG_AT(sg_bce_with_logits, __VA_ARGS__)
@@ -132,16 +141,16 @@
 #define sg_draw_key(...) SG_AT(sg_draw_key, __VA_ARGS__)
 #define sg_keyed_uniform(...) SG_AT(sg_keyed_uniform, __VA_ARGS__)
 #define sg_rng(...) SG_AT(sg_rng, __VA_ARGS__)
-#define sg_rng_advance(...) SG_AT(sg_rng_advance, __VA_ARGS__)
+#define sg_rng_advance(...) SG_AT_VOID(sg_rng_advance, __VA_ARGS__)
 #define sg_uniform_like(...) SG_AT(sg_uniform_like, __VA_ARGS__)
 #define sg_normal_like(...) SG_AT(sg_normal_like, __VA_ARGS__)
 #define sg_bernoulli(...) SG_AT(sg_bernoulli, __VA_ARGS__)
 #define sg_dropout(...) SG_AT(sg_dropout, __VA_ARGS__)
-#define sg_adam(...) SG_AT(sg_adam, __VA_ARGS__)
-#define sg_amsgrad(...) SG_AT(sg_amsgrad, __VA_ARGS__)
-#define sg_sgd(...) SG_AT(sg_sgd, __VA_ARGS__)
+#define sg_adam(...) SG_AT_OF(adam_state, sg_adam, __VA_ARGS__)
+#define sg_amsgrad(...) SG_AT_OF(amsgrad_state, sg_amsgrad, __VA_ARGS__)
+#define sg_sgd(...) SG_AT_OF(sgd_state, sg_sgd, __VA_ARGS__)
 #define sg_clip_factor(...) SG_AT(sg_clip_factor, __VA_ARGS__)
-#define sg_checkpoint_end(...) SG_AT(sg_checkpoint_end, __VA_ARGS__)
-#define sg_repeat(...) SG_AT(sg_repeat, __VA_ARGS__)
+#define sg_checkpoint_end(...) SG_AT_VOID(sg_checkpoint_end, __VA_ARGS__)
+#define sg_repeat(...) SG_AT_VOID(sg_repeat, __VA_ARGS__)
 
 #endif

@@ -4,7 +4,7 @@
  * results I32. Invalid arguments set the graph's sticky error and return SG_NONE. Conventions at kinks, ties and empty
  * reductions: docs/conventions.md.
  *
- * Each builder is also a macro that records the caller's file and line (define SG_NO_LOCATION before including to do
+ * Each builder is also a macro that calls it with the caller's file and line (define SG_NO_LOCATION before including to do
  * without; rules inside the library do, so that their nodes keep the place of the forward node). */
 #ifndef SG_OPS_H
 #define SG_OPS_H

@@ -507,6 +507,18 @@ static void errors_name_the_line_of_the_call(void **state)
     square_sum(g, "x");
     sg_param(root, "w", SG_SHAPE(3), sg_init_zeros());
     assert_line(g, __LINE__ - 1);
+
+    g = sg_graph_new();
+    root = sg_scope_root(g, store);
+    sg_param(root, "w", SG_SHAPE(2), sg_init_zeros());
+    sg_params(root, &w, 0);
+    assert_line(g, __LINE__ - 1);
+
+    g = sg_graph_new();
+    x = sg_input(g, "x", SG_F32, SG_SHAPE(2)), y = sg_square(x), zero = sg_zeros_like(x);
+    sg_substitute(g, &y, 1, &x, &zero, 1, &grad);
+    sg_result(g, "y", SG_NONE);
+    assert_line(g, __LINE__ - 1);
     sg_store_free(store);
 }
 

@@ -34,7 +34,7 @@ static void gradcheck_and_bench(void **state)
     fails("gradcheck --golden absent", 1, "absent");
     outcome placed = run("bench bert --hidden 16 --heads 3 --layers 1 --vocab 50 --batch 2 --seq 8 --time 1");
     assert_null(strstr(placed.err, SG_SOURCE_DIR));
-    outcome_is_failure(placed, "bench bert --heads 3", 2, "models/bert.c:");
+    outcome_is_failure(placed, "bench bert --heads 3", 2, "benchmarks/bert.c:");
     fails("bench step --shape moon", 2, "bibtex|delicious|eurlexev");
     fails("bench step --device reference", 2, "not timed");
     fails("train --set train.lr=nan -o nothing", 2, "train.lr expects a finite number");

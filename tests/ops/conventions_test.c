@@ -273,6 +273,54 @@ static void errors_name_the_line_of_the_builder(void **state)
     sg_graph_free(graph);
 }
 
+static sg_value layer(sg_value x) { return sg_tanh(sg_exp(x)); }
+static sg_value forgotten(sg_value x) { return sg_tanh(x), SG_NONE; }
+
+static void loop_body(void *user, sg_graph *body, const sg_value *state, sg_value *next)
+{
+    (void)user, (void)body;
+    next[0] = sg_sum_all(layer(state[0]));
+}
+
+static void assert_place(sg_graph *graph, int line)
+{
+    sg_error err = {0};
+    assert_int_not_equal(sg_graph_status(graph, &err), SG_OK);
+    assert_non_null(strstr(err.file, "conventions_test.c"));
+    assert_int_equal(err.line, line);
+    sg_graph_free(graph);
+}
+
+/* A function of the model among the arguments, and a loop's body, have lines of their own and give the caller's back. */
+static void places_nest(void **state)
+{
+    (void)state;
+    sg_graph *graph = sg_graph_new();
+    sg_value x = sg_input(graph, "x", SG_F32, SG_SHAPE(3)), y = sg_input(graph, "y", SG_F32, SG_SHAPE(2));
+    sg_add(layer(x), y);
+    assert_place(graph, __LINE__ - 1);
+
+    graph = sg_graph_new();
+    x = sg_input(graph, "x", SG_F32, SG_SHAPE(3));
+    sg_result(graph, "y", forgotten(x));
+    assert_place(graph, __LINE__ - 1);
+
+    graph = sg_graph_new();
+    x = sg_input(graph, "x", SG_F32, SG_SHAPE(3));
+    sg_repeat(graph, 2, loop_body, NULL, &x, 1, &y, false); /* the state leaves an iteration with another shape */
+    assert_place(graph, __LINE__ - 1);
+
+    graph = sg_graph_new();
+    sg_value deep = sg_input(graph, "x", SG_F32, SG_SHAPE(3));
+    for (int k = 0; k < 100; k++) /* more than are remembered */
+        sg_enter("outside.c", k);
+    layer(deep);
+    for (int k = 0; k < 100; k++)
+        sg_leave();
+    sg_add(layer(deep), sg_input(graph, "y", SG_F32, SG_SHAPE(2)));
+    assert_place(graph, __LINE__ - 1);
+}
+
 static void registry(void **state)
 {
     (void)state;
@@ -301,6 +349,7 @@ int main(void)
         cmocka_unit_test(casts),
         cmocka_unit_test(bad_arguments_are_refused),
         cmocka_unit_test(errors_name_the_line_of_the_builder),
+        cmocka_unit_test(places_nest),
         cmocka_unit_test(registry),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
