@@ -142,7 +142,7 @@ const sg_verb sg_verb_eval = {
         "RUN is a run folder or a model folder. Without FILEs the test rows of the model's recipe are used, but for\n"
         "those without a label, which its parts leave out; its files must be as they were in training, unless flags\n"
         "name others. With FILEs, which are read as those of its training were, all their rows count, as they do\n"
-        "for `score`.",
+        "for `score`. What each metric is stands in docs/conventions.md, under Metrics.",
     .takes = SG_TAKES_SETTINGS | SG_TAKES_REQUIRE | SG_TAKES_JSON | SG_TAKES_VERBOSE,
     .reads = SG_READS_DEVICE,
     .reads_when = reads_when,

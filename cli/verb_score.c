@@ -349,7 +349,8 @@ const sg_verb sg_verb_score = {
     .summary = "compare predictions with gold labels, without a model",
     .description =
         "GOLD is a data set. PRED is jsonl, lines of label:score pairs, or a data set. Rows pair in order. A\n"
-        "label counts as predicted where its score is at least --threshold.",
+        "label counts as predicted where its score is at least --threshold. What each metric is stands in\n"
+        "docs/conventions.md, under Metrics.",
     .takes = SG_TAKES_CONFIG | SG_TAKES_JSON | SG_TAKES_VERBOSE,
     .reads = SG_READS_FORM "|train.threshold|",
     .min_arguments = 2,

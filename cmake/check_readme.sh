@@ -12,7 +12,7 @@ case "$(cat examples/mlp.c)" in
 esac
 
 for file in README.md docs/*.md; do
-    for link in $(grep -oE '\]\([^)#:]+\)' "$file" | sed -E 's/^\]\((.*)\)$/\1/'); do
+    for link in $(grep -oE '\]\([^)#:]+[)#]' "$file" | sed -E 's/^\]\((.*).$/\1/'); do
         [ -e "$(dirname "$file")/$link" ] || { echo "$file: $link does not exist" && status=1; }
     done
 done

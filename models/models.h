@@ -204,8 +204,8 @@ void sg_dataset_note_absent(sg_dataset *data, const int64_t *rows, int64_t n);
 sg_status sg_dataset_write(const sg_dataset *data, const char *path, sg_data_format format, sg_error *err);
 
 /* ====================================================================================================== metrics */
-/* Names carry the convention: example_f1 counts a row without gold and predicted label as 0, example_f1.empty1 as 1.
- * What is undefined (no positive anywhere) has defined = false and is null in JSON. */
+/* Names carry the convention: example_f1 counts a row without gold and predicted label as 0, example_f1.empty1 as 1. All are
+ * defined in docs/conventions.md. What is undefined (no positive anywhere) has defined = false and is null in JSON. */
 typedef struct sg_metric {
     char name[24];
     double value;

@@ -32,7 +32,7 @@ static sg_metrics metrics_of(const float *p, const float *y, const float *known,
     return m;
 }
 
-/* Rows: {0,1} of {0}; nothing of nothing; nothing gold, one predicted; 0.5 itself is predicted. */
+/* The rows of docs/conventions.md: {0,1} of {0}; nothing of nothing; nothing gold, one predicted; 0.5 itself is predicted. */
 static void by_hand(void **state)
 {
     (void)state;
@@ -54,6 +54,11 @@ static void by_hand(void **state)
     near(&m, "p@3", (2.0 / 3 + 1.0 / 3) / 4);
     near(&m, "map.example", 2.0 / 4);
     near(&m, "map.example.nonempty", 1.0);
+    near(&m, "lrap", 1.0);
+    near(&m, "ndcg", 2.0 / 4);
+    near(&m, "ndcg.nonempty", 1.0);
+    near(&m, "micro_precision", 2.0 / 3);
+    near(&m, "micro_recall", 2.0 / 3);
     near(&m, "map.label", (1 + (0.5 * 1 / 2 + 0.5 * 2 / 4)) / 2);
 }
 
@@ -71,6 +76,10 @@ static void unknown_labels_and_ties(void **state)
     near(&m, "ndcg", (1 + (1 + 1 / log2(3) + 0.5) / 3) / 2);
     near(&m, "lrap", (1 + 1.0 / 3) / 2);
     near(&m, "p@1", 1.0);
+    near(&m, "p@3", (1.0 / 3 + 1.0 / 3) / 2); /* 3 divides also where 2 labels are known */
+    near(&m, "n_tied@3", 0);
+    near(&m, "ap.micro", (1 + 2.0 / 4) / 2);
+    near(&m, "map.label", (1 + 1) / 2.0);
 }
 
 static void nothing_positive_is_undefined(void **state)
