@@ -176,7 +176,7 @@ static inline bool sg_same(sg_value a, sg_value b) { return a.graph == b.graph &
 sg_graph *sg_graph_new(void);
 void sg_graph_free(sg_graph *graph);
 
-/* The first error of the graph or of a loop body in it; SG_OK and NULL-free `err` untouched if there is none. */
+/* The first error of the graph or of a loop body in it, also in `err` (may be NULL); SG_OK, and `err` untouched, if there is none. */
 sg_status sg_graph_status(const sg_graph *graph, sg_error *err);
 /* Record an error (kept only if it is the first). `near` (may be SG_NONE) names the node concerned. Returns SG_NONE. */
 sg_value sg_graph_fail(sg_graph *graph, sg_status status, sg_value near, const char *fmt, ...) SG_PRINTF(4, 5);
@@ -201,7 +201,8 @@ sg_value sg_result_value(sg_graph *graph, int32_t index);
 const char *sg_result_name(const sg_graph *graph, int32_t index);
 
 /* Resize named dimensions and re-run all shape rules: the graph is built once and used at several batch sizes.
- * Ops keep no sizes of named dimensions. On failure the graph is left as it was and `err` says which node refused. */
+ * Ops keep no sizes of named dimensions. A name that no input has is passed over. On failure the graph is left as it was and
+ * `err` says which node refused. */
 typedef struct sg_binding {
     const char *name;
     int64_t size;
@@ -314,7 +315,8 @@ typedef struct sg_init {
     sg_init_kind kind;
     double a, b; /* constant a; uniform on [a, b); normal with mean a and standard deviation b */
 } sg_init;
-/* Refused where an entry is declared with it (SG_E_ARGUMENT): NaN, an infinite or empty range, a negative deviation. */
+/* Refused where an entry is declared with it (SG_E_ARGUMENT): NaN, a range that is infinite or ends before it begins, a negative
+ * deviation. A constant may be infinite. */
 sg_init sg_init_zeros(void);
 sg_init sg_init_constant(double value);
 sg_init sg_init_uniform(double low, double high);
@@ -333,7 +335,7 @@ typedef struct sg_entry {
 } sg_entry;
 
 /* Parameters live outside graphs, in a store. Tied weights are one entry. `real` is F32 (cpu and cuda sessions) or F64
- * (reference sessions). Entries keep their address for life. */
+ * (reference sessions); NULL for another type, or out of memory. Entries keep their address for life. */
 sg_store *sg_store_new(sg_dtype real);
 void sg_store_free(sg_store *store);
 sg_dtype sg_store_real(const sg_store *store);
@@ -346,11 +348,12 @@ sg_entry *sg_store_at(sg_store *store, int32_t index);
 const sg_entry *sg_store_read(const sg_store *store, int32_t index);
 const sg_entry *sg_store_peek(const sg_store *store, int32_t index);
 int32_t sg_store_find(const sg_store *store, const char *name); /* -1 if absent */
-/* Add an entry or find the equal one; the same name with another shape, dtype or initialiser is an error. */
+/* Add an entry or find the equal one; the same name with another shape, dtype or initialiser, or as trainable and not, is an
+ * error. */
 sg_status sg_store_add(sg_store *store, const char *name, sg_dtype dtype, const sg_shape *shape, sg_init init,
                        bool trainable, int32_t *index, sg_error *err);
-/* Give every entry that is not ready its initial value: element i of an entry is drawn from
- * Philox(key = seed, counter = (hash of the name, i)): independent of creation order and of other entries. */
+/* Give every entry that is not ready its initial value. Element i of one that is drawn comes from Philox with a key made of the
+ * seed and the entry's name, and i as the counter: independent of creation order and of other entries. */
 void sg_store_initialise(sg_store *store, uint64_t seed);
 /* Read or write all elements as doubles (n must equal the element count). Writing makes the entry ready. */
 sg_status sg_store_get(const sg_store *store, const char *name, double *out, int64_t n, sg_error *err);
@@ -396,8 +399,8 @@ uint64_t sg_draw_stream(sg_scope scope);
 
 /* ---------------------------------------------------------------------------------------------- operator interface */
 
-/* Shape rule: fill out_shape and out_dtype from the inputs and attributes. n_out is preset to op->n_out; a variadic rule
- * may change it (at most SG_MAX_OUTPUTS). Return sg_infer_fail(...) to refuse. */
+/* Shape rule: fill out_shape and out_dtype from the inputs and attributes. n_out is preset to op->n_out; of a variadic op it is 0
+ * and the rule sets it (1 to SG_MAX_OUTPUTS). Return sg_infer_fail(...) to refuse. */
 #define SG_MAX_OUTPUTS 1024
 typedef struct sg_infer_args {
     const sg_op *op;
@@ -486,7 +489,7 @@ enum {
     SG_OP_ZERO_GRAD = 1 << 3, /* derivative is zero wherever it exists (sign, comparisons, draws, argmax) */
     SG_OP_LEAF = 1 << 4,      /* no computation: input, constant, param */
     SG_OP_COMMUTATIVE = 1 << 5, /* binary and symmetric: CSE may order the inputs */
-    SG_OP_STOP = 1 << 6,        /* derivatives stop here by contract (stop_gradient, repeat) */
+    SG_OP_STOP = 1 << 6,        /* derivatives stop here by contract: zero at stop_gradient, refused at repeat */
     /* How an operator runs in mixed precision; derivative composites do as their parent. Elementwise ones follow, unless
      * they say otherwise. */
     SG_OP_LOW = 1 << 7,      /* f32 operands are rounded to bf16, and so are the results; sums are in f32 */
@@ -503,7 +506,7 @@ struct sg_op {
     const char *name;
     const char *summary; /* one line: the formula, for `sealgraph ops` and the reference page */
     int32_t n_in;        /* or SG_VARIADIC */
-    int32_t n_out;
+    int32_t n_out;       /* or SG_VARIADIC */
     uint32_t flags;
     uint32_t linear;     /* bit k: linear in input k with the others fixed */
     uint32_t shape_only; /* bit k: input k is read for its shape alone */
@@ -514,7 +517,7 @@ struct sg_op {
     void (*jvp)(const sg_jvp_args *args);
     void (*decompose)(const sg_decompose_args *args);
     void (*eval)(const sg_eval_args *args);    /* NULL only for composites, leaves and repeat */
-    sg_cost (*cost)(const sg_cost_args *args); /* NULL: 1 flop an output element; bytes of inputs and outputs */
+    sg_cost (*cost)(const sg_cost_args *args); /* NULL: 1 flop an output element; bytes of inputs read and outputs */
     /* Derivative composites: operators that stand for the derivative of this one, so that a device may have a kernel for
      * it. They take the place of `vjp` and `jvp`; their layout is told in ops/derivative_internal.h. */
     const sg_op *vjp_op, *jvp_op;
@@ -552,9 +555,9 @@ SG_LEFT(value, sg_value)
 
 /* The op of a leaf by role; graph/ creates these nodes itself. */
 extern const sg_op sg_op_input, sg_op_constant, sg_op_param, sg_op_capture;
-/* input: attr {name, dtype, shape sizes...}; fed by name at each run. */
+/* Fed by name at each run. The same name, dtype and sizes are the same input; with others it is an error (SG_E_NAME). */
 sg_value sg_input(sg_graph *graph, const char *name, sg_dtype dtype, sg_shape shape);
-/* constant: `count` doubles in row-major order, copied; or one value for every element if count is 1. */
+/* `count` numbers in row-major order, copied, I32 and BOOL as sg_cast makes them; or one value for every element if count is 1. */
 sg_value sg_constant(sg_graph *graph, sg_dtype dtype, sg_shape shape, const double *data, int64_t count);
 sg_value sg_scalar(sg_graph *graph, double value); /* rank-0 F32 constant */
 

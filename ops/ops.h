@@ -113,7 +113,7 @@ sg_value sg_concat(const sg_value *x, int32_t n, int32_t axis);
 sg_value sg_slice(sg_value x, int32_t axis, int64_t begin, int64_t end);  /* [begin, end), negatives from the end */
 sg_value sg_pad(sg_value x, int32_t axis, int64_t before, int64_t after); /* with zeros */
 sg_value sg_pad_with(sg_value x, int32_t axis, int64_t before, int64_t after, double value); /* any value, also inf */
-sg_value sg_zeros_like(sg_value model); /* exact zeros of model's shape and real dtype */
+sg_value sg_zeros_like(sg_value model); /* exact zeros of model's shape and dtype, F32 if that is not real */
 sg_value sg_ones_like(sg_value model);
 sg_value sg_fill_like(sg_value model, double value);
 
@@ -297,7 +297,7 @@ sg_value sg_dropout(sg_scope scope, sg_value x, double rate); /* x * mask / (1 -
 sg_value sg_draw_key(sg_scope scope);
 sg_value sg_keyed_uniform(sg_value key, sg_value model);
 
-/* ---- optimiser steps: pure functions of values; the caller assigns the results (see sg_adamw_update in models/) */
+/* ---- optimiser steps: pure functions of values; the caller assigns the results (sg_adam_step in models/ does) */
 typedef struct sg_adam_state {
     sg_value p, m, v;
 } sg_adam_state;
@@ -323,7 +323,7 @@ sg_value sg_clip_factor(const sg_value *g, int32_t n, double limit, sg_value *no
 /* ---- loops: state <- body(state) n times. The body may use values of the enclosing graph and assign store entries. */
 typedef void (*sg_body_fn)(void *user, sg_graph *body, const sg_value *state, sg_value *next);
 /* `out` receives the final states (may be `state`). Entries that the body assigns are rebound in `graph`.
- * Derivatives stop at the loop. unroll: build n copies in `graph` instead, through which derivatives pass. */
+ * A derivative through the loop is refused (SG_E_UNSUPPORTED). unroll: build n copies in `graph` instead, through which derivatives pass. */
 void sg_repeat(sg_graph *graph, int64_t n, sg_body_fn body, void *user, const sg_value *state, int32_t n_state,
                sg_value *out, bool unroll);
 
