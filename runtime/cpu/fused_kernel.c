@@ -14,7 +14,7 @@ enum {
     CACHE_FLOATS = 6144, /* tile buffers together: three quarters of a 32 KiB first-level cache */
     TILE_MOST = 1024,
     TILE_LEAST = 128,
-    THREAD_WORK = 16384 /* element operations below which a second thread costs more than it gives */
+    THREAD_WORK = 16384 /* additions of elements below which a second thread costs more than it gives */
 };
 
 typedef struct fused {
@@ -54,16 +54,23 @@ static void cut_tiles(fused *f)
     f->tiles = f->pieces > 1 ? f->rows * f->pieces : (f->rows + f->rows_a_tile - 1) / f->rows_a_tile;
 }
 
+/* Time that an element takes in a step, in additions. A draw is Philox and what follows. */
+static int64_t time_of(int32_t op)
+{
+    static const int8_t times[SG_MICRO_COUNT] = {
+#define X(name, operands, time) [SG_MICRO_##name] = time,
+        SG_MICRO_MAP(X)
+#undef X
+    };
+    return op < SG_MICRO_COUNT ? times[op] : op == SG_CHAIN_LOAD ? 1 : 10;
+}
+
 static int64_t work_of(const sg_program *p)
 {
-    int64_t ops = 0;
-    for (int32_t i = 0; i < p->n_steps; i++) {
-        int32_t op = p->steps[i].op;
-        bool heavy = (op >= SG_MICRO_EXP && op <= SG_MICRO_LOG1P) || (op >= SG_MICRO_SIN && op <= SG_MICRO_SOFTPLUS) ||
-                     op == SG_MICRO_POW || op > SG_CHAIN_LOAD;
-        ops += heavy ? 10 : 1;
-    }
-    return p->count * ops;
+    int64_t work = 0;
+    for (int32_t i = 0; i < p->n_steps; i++)
+        work += time_of(p->steps[i].op);
+    return p->count * work;
 }
 
 static size_t sums_bytes(const fused *f)

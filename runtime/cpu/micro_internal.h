@@ -11,81 +11,82 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* X(NAME, number of operands) */
+/* X(NAME, number of operands, time an element takes, in additions: 10 stands for a function, of whatever kind). Chains with little
+ * work are left to one thread. */
 #define SG_MICRO_MAP(X)                                                                                                \
-    X(COPY, 1)                                                                                                         \
-    X(NEG, 1)                                                                                                          \
-    X(ABS, 1)                                                                                                          \
-    X(SIGN, 1)                                                                                                         \
-    X(FLOOR, 1)                                                                                                        \
-    X(EXP, 1)                                                                                                          \
-    X(EXPM1, 1)                                                                                                        \
-    X(LOG, 1)                                                                                                          \
-    X(LOG1P, 1)                                                                                                        \
-    X(SQRT, 1)                                                                                                         \
-    X(RSQRT, 1)                                                                                                        \
-    X(SQUARE, 1)                                                                                                       \
-    X(RECIPROCAL, 1)                                                                                                   \
-    X(SIN, 1)                                                                                                          \
-    X(COS, 1)                                                                                                          \
-    X(TANH, 1)                                                                                                         \
-    X(ERF, 1)                                                                                                          \
-    X(SIGMOID, 1)                                                                                                      \
-    X(LOG_SIGMOID, 1)                                                                                                  \
-    X(GELU, 1)                                                                                                         \
-    X(GELU_DERIVATIVE, 1)                                                                                              \
-    X(SOFTPLUS, 1)                                                                                                     \
-    X(RELU, 1)                                                                                                         \
-    X(LEAKY_RELU, 1)                                                                                                   \
-    X(ELU, 1)                                                                                                          \
-    X(CLIP, 1)                                                                                                         \
-    X(IS_FINITE, 1)                                                                                                    \
-    X(NONZERO, 1)                                                                                                      \
-    X(LOGICAL_NOT, 1)                                                                                                  \
-    X(ADD, 2)                                                                                                          \
-    X(SUB, 2)                                                                                                          \
-    X(MUL, 2)                                                                                                          \
-    X(DIV, 2)                                                                                                          \
-    X(POW, 2)                                                                                                          \
-    X(MAXIMUM, 2)                                                                                                      \
-    X(MINIMUM, 2)                                                                                                      \
-    X(XLOGY, 2)                                                                                                        \
-    X(EQUAL, 2)                                                                                                        \
-    X(NOT_EQUAL, 2)                                                                                                    \
-    X(LESS, 2)                                                                                                         \
-    X(LESS_EQUAL, 2)                                                                                                   \
-    X(GREATER, 2)                                                                                                      \
-    X(GREATER_EQUAL, 2)                                                                                                \
-    X(LOGICAL_AND, 2)                                                                                                  \
-    X(LOGICAL_OR, 2)                                                                                                   \
-    X(WHERE, 3)                                                                                                        \
-    X(ERFC, 1)                                                                                                         \
-    X(I_COPY, 1)                                                                                                       \
-    X(I_NEG, 1)                                                                                                        \
-    X(I_ABS, 1)                                                                                                        \
-    X(I_SIGN, 1)                                                                                                       \
-    X(I_SQUARE, 1)                                                                                                     \
-    X(I_RELU, 1)                                                                                                       \
-    X(I_FROM_F, 1)                                                                                                     \
-    X(F_FROM_I, 1)                                                                                                     \
-    X(I_NONZERO, 1)                                                                                                    \
-    X(I_ADD, 2)                                                                                                        \
-    X(I_SUB, 2)                                                                                                        \
-    X(I_MUL, 2)                                                                                                        \
-    X(I_MAXIMUM, 2)                                                                                                    \
-    X(I_MINIMUM, 2)                                                                                                    \
-    X(I_EQUAL, 2)                                                                                                      \
-    X(I_NOT_EQUAL, 2)                                                                                                  \
-    X(I_LESS, 2)                                                                                                       \
-    X(I_LESS_EQUAL, 2)                                                                                                 \
-    X(I_GREATER, 2)                                                                                                    \
-    X(I_GREATER_EQUAL, 2)                                                                                              \
-    X(I_WHERE, 3)                                                                                                      \
-    X(F_FROM_B, 1)                                                                                                     \
-    X(B_FROM_F, 1)
+    X(COPY, 1, 1)                                                                                                      \
+    X(NEG, 1, 1)                                                                                                       \
+    X(ABS, 1, 1)                                                                                                       \
+    X(SIGN, 1, 1)                                                                                                      \
+    X(FLOOR, 1, 1)                                                                                                     \
+    X(EXP, 1, 10)                                                                                                      \
+    X(EXPM1, 1, 10)                                                                                                    \
+    X(LOG, 1, 10)                                                                                                      \
+    X(LOG1P, 1, 10)                                                                                                    \
+    X(SQRT, 1, 1)                                                                                                      \
+    X(RSQRT, 1, 1)                                                                                                     \
+    X(SQUARE, 1, 1)                                                                                                    \
+    X(RECIPROCAL, 1, 1)                                                                                                \
+    X(SIN, 1, 10)                                                                                                      \
+    X(COS, 1, 10)                                                                                                      \
+    X(TANH, 1, 10)                                                                                                     \
+    X(ERF, 1, 10)                                                                                                      \
+    X(SIGMOID, 1, 10)                                                                                                  \
+    X(LOG_SIGMOID, 1, 10)                                                                                              \
+    X(GELU, 1, 10)                                                                                                     \
+    X(GELU_DERIVATIVE, 1, 10)                                                                                          \
+    X(SOFTPLUS, 1, 10)                                                                                                 \
+    X(RELU, 1, 1)                                                                                                      \
+    X(LEAKY_RELU, 1, 1)                                                                                                \
+    X(ELU, 1, 10)                                                                                                      \
+    X(CLIP, 1, 1)                                                                                                      \
+    X(IS_FINITE, 1, 1)                                                                                                 \
+    X(NONZERO, 1, 1)                                                                                                   \
+    X(LOGICAL_NOT, 1, 1)                                                                                               \
+    X(ADD, 2, 1)                                                                                                       \
+    X(SUB, 2, 1)                                                                                                       \
+    X(MUL, 2, 1)                                                                                                       \
+    X(DIV, 2, 1)                                                                                                       \
+    X(POW, 2, 10)                                                                                                      \
+    X(MAXIMUM, 2, 1)                                                                                                   \
+    X(MINIMUM, 2, 1)                                                                                                   \
+    X(XLOGY, 2, 10)                                                                                                    \
+    X(EQUAL, 2, 1)                                                                                                     \
+    X(NOT_EQUAL, 2, 1)                                                                                                 \
+    X(LESS, 2, 1)                                                                                                      \
+    X(LESS_EQUAL, 2, 1)                                                                                                \
+    X(GREATER, 2, 1)                                                                                                   \
+    X(GREATER_EQUAL, 2, 1)                                                                                             \
+    X(LOGICAL_AND, 2, 1)                                                                                               \
+    X(LOGICAL_OR, 2, 1)                                                                                                \
+    X(WHERE, 3, 1)                                                                                                     \
+    X(ERFC, 1, 10)                                                                                                     \
+    X(I_COPY, 1, 1)                                                                                                    \
+    X(I_NEG, 1, 1)                                                                                                     \
+    X(I_ABS, 1, 1)                                                                                                     \
+    X(I_SIGN, 1, 1)                                                                                                    \
+    X(I_SQUARE, 1, 1)                                                                                                  \
+    X(I_RELU, 1, 1)                                                                                                    \
+    X(I_FROM_F, 1, 1)                                                                                                  \
+    X(F_FROM_I, 1, 1)                                                                                                  \
+    X(I_NONZERO, 1, 1)                                                                                                 \
+    X(I_ADD, 2, 1)                                                                                                     \
+    X(I_SUB, 2, 1)                                                                                                     \
+    X(I_MUL, 2, 1)                                                                                                     \
+    X(I_MAXIMUM, 2, 1)                                                                                                 \
+    X(I_MINIMUM, 2, 1)                                                                                                 \
+    X(I_EQUAL, 2, 1)                                                                                                   \
+    X(I_NOT_EQUAL, 2, 1)                                                                                               \
+    X(I_LESS, 2, 1)                                                                                                    \
+    X(I_LESS_EQUAL, 2, 1)                                                                                              \
+    X(I_GREATER, 2, 1)                                                                                                 \
+    X(I_GREATER_EQUAL, 2, 1)                                                                                           \
+    X(I_WHERE, 3, 1)                                                                                                   \
+    X(F_FROM_B, 1, 1)                                                                                                  \
+    X(B_FROM_F, 1, 1)
 
 typedef enum sg_micro_op {
-#define X(name, operands) SG_MICRO_##name,
+#define X(name, operands, time) SG_MICRO_##name,
     SG_MICRO_MAP(X)
 #undef X
         SG_MICRO_COUNT
