@@ -122,7 +122,10 @@ sg_status sg_infer_binary(const sg_infer_args *args)
 
 static sg_status require_number(const sg_infer_args *args, int32_t input)
 {
-    return args->in_dtype[input] == SG_I32 ? SG_OK : sg_require_real(args, input);
+    if (args->in_dtype[input] == SG_I32 || sg_dtype_is_real(args->in_dtype[input]))
+        return SG_OK;
+    return sg_infer_fail(args, SG_E_DTYPE, "input %d must be real or i32, it is %s: use sg_cast", (int)input,
+                         sg_dtype_name(args->in_dtype[input]));
 }
 
 sg_status sg_infer_binary_number(const sg_infer_args *args)

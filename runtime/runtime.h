@@ -1,14 +1,14 @@
 /* runtime.h - the public header of runtime/: sessions (a device, a store, one arena) and plans (compiled graphs).
  *
  *     sg_session *s;  sg_plan *step;
- *     sg_session_new(&s, store, &(sg_session_options){sizeof(sg_session_options), .backend = "cpu", .threads = 2},
- * &err);
+ *     sg_session_options options = {.size = sizeof options, .backend = "cpu", .threads = 2};
+ *     sg_session_new(&s, store, &options, &err);
  *     sg_plan_new(&step, s, graph, &err);
  *     float *x = sg_plan_input(step, "x");            // fill it ...
  *     sg_plan_run(step, &err);
  *     const float *loss = sg_plan_result(step, "loss");
  *
- * A plan that was made never allocates again. Results do not depend on the number of threads. */
+ * A plan that was made allocates no more, but for the first sg_plan_post to a slot. Results do not depend on the number of threads. */
 #ifndef SG_RUNTIME_H
 #define SG_RUNTIME_H
 

@@ -255,6 +255,9 @@ static void bad_arguments_are_refused(void **state)
     g = sg_graph_new();
     sg_value x = sg_input(g, "x", SG_F32, SG_SHAPE(2));
     assert_refused(g, sg_where(x, x, x), SG_E_DTYPE, "bool");
+    g = sg_graph_new();
+    sg_value yes = sg_is_finite(sg_input(g, "x", SG_F32, SG_SHAPE(2)));
+    assert_refused(g, sg_equal(yes, yes), SG_E_DTYPE, "real or i32");
 }
 
 static void errors_name_the_line_of_the_builder(void **state)
