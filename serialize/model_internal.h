@@ -6,8 +6,9 @@
 
 #include "model.pb-c.h"
 
-enum { SG_SHA256_BYTES = 32 };
+enum { SG_SHA256_BYTES = 32, SG_SHA256_TEXT = 2 * SG_SHA256_BYTES + 1 };
 void sgi_sha256(const void *data, size_t size, uint8_t out[SG_SHA256_BYTES]);
+void sgi_sha256_text(const uint8_t digest[SG_SHA256_BYTES], char out[SG_SHA256_TEXT]); /* as hex digits */
 sg_status sgi_sha256_file(const char *path, uint8_t out[SG_SHA256_BYTES], sg_error *err);
 
 /* Memory that a message is built in and that is released at once. */

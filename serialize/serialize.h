@@ -81,8 +81,8 @@ void sg_model_free(sg_model *model);
 
 /* ---- checkpoints: one safetensors file holding every entry of a store, and a small JSON text of the caller's */
 sg_status sg_checkpoint_write(const char *path, sg_store *store, const char *state_json, sg_error *err);
-/* Fill the store's entries (same names, dtypes, shapes; no more, no fewer) and return the text (release with sg_free). On
- * failure the store is unchanged. */
+/* Fill the store's entries (same names, dtypes, shapes; no more, no fewer) and return the text (release with sg_free). A file in
+ * which a bit has changed is refused. On failure the store is unchanged. */
 sg_status sg_checkpoint_read(const char *path, sg_store *store, char **state_json, sg_error *err);
 
 /* SHA-256 of a file as 64 hex digits, for provenance. */

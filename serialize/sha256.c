@@ -39,11 +39,16 @@ sg_status sgi_sha256_file(const char *path, uint8_t out[SG_SHA256_BYTES], sg_err
     return status;
 }
 
-sg_status sg_file_sha256(const char *path, char out[65], sg_error *err)
+void sgi_sha256_text(const uint8_t digest[SG_SHA256_BYTES], char out[SG_SHA256_TEXT])
+{
+    for (int i = 0; i < SG_SHA256_BYTES; i++)
+        snprintf(out + 2 * i, 3, "%02x", digest[i]);
+}
+
+sg_status sg_file_sha256(const char *path, char out[SG_SHA256_TEXT], sg_error *err)
 {
     uint8_t digest[SG_SHA256_BYTES];
     SG_TRY(sgi_sha256_file(path, digest, err));
-    for (int i = 0; i < SG_SHA256_BYTES; i++)
-        snprintf(out + 2 * i, 3, "%02x", digest[i]);
+    sgi_sha256_text(digest, out);
     return SG_OK;
 }

@@ -193,13 +193,33 @@ static void test_checkpoint(void **state)
     expect_refusal(make_store(SG_F32, 3, "t", 1), "not a checkpoint");
 }
 
+/* Whatever byte is another, a run does not go on from it. */
+static void test_damaged_checkpoint(void **state)
+{
+    (void)state;
+    sg_store *saved = make_store(SG_F32, 3, "t", 7), *store = make_store(SG_F32, 3, "t", 1);
+    char *bytes = NULL, *text = NULL;
+    size_t size;
+    assert_int_equal(sg_checkpoint_write(path, saved, "{\"epoch\": 3}", NULL), SG_OK);
+    assert_int_equal(sg_file_read(path, 1 << 20, &bytes, &size, NULL), SG_OK);
+    for (size_t i = 0; i < size; i++) {
+        sg_error err = {0};
+        bytes[i] ^= (char)(1 << i % 8);
+        assert_int_equal(sg_file_write(path, bytes, size, NULL), SG_OK);
+        if (sg_checkpoint_read(path, store, &text, &err) != SG_E_DATA)
+            fail_msg("byte %zu: '%s'", i, err.text);
+        bytes[i] ^= (char)(1 << i % 8);
+    }
+    sg_free(bytes);
+    sg_store_free(saved);
+    expect_refusal(store, ""); /* the last damage, and the store as it was */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_write_refusals),
-        cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_checkpoint),
+        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_write_refusals),     cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_checkpoint), cmocka_unit_test(test_damaged_checkpoint),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
