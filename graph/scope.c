@@ -162,7 +162,7 @@ int32_t sg_params(sg_scope scope, sg_value *out, int32_t capacity)
         const sgi_version *v = find_version(scope.graph, entry);
         if (!e->trainable || !v || !under(scope.path, e->name))
             continue;
-        if (count == capacity) {
+        if (count >= capacity) {
             sg_graph_fail(scope.graph, SG_E_ARGUMENT, SG_NONE,
                           "more than %d parameters under '%s', which is the room for them", (int)capacity, scope.path);
             break;

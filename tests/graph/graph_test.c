@@ -150,6 +150,7 @@ static void parameters_without_room_fail(void **state)
     sg_error err;
     assert_int_equal(sg_graph_status(g, &err), SG_E_ARGUMENT);
     assert_non_null(strstr(err.text, "more than 1 parameters under 'net'"));
+    assert_int_equal(sg_params(net, NULL, -1), 0);
     sg_graph_free(g);
     sg_store_free(s);
 }
