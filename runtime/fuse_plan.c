@@ -61,11 +61,15 @@ static bool sum_of(const sg_fuse_plan *p, const sg_node *node, sg_sum_form *form
            sg_fuse_sum_form(node, shape_at(p, node->in[0]), shape_at(p, node->out), form);
 }
 
-/* The same number for sums over the same axes of one space. */
+/* The same number for sums over the same axes of one space: bit i for axis i. */
 static int64_t axes_of(const sg_fuse_plan *p, const sg_node *node)
 {
+    const sg_shape *x = shape_at(p, node->in[0]), *y = shape_at(p, node->out);
     sg_sum_form form;
-    return sum_of(p, node, &form) ? 1 + form.first + SG_MAX_RANK * form.length : 0;
+    int64_t axes = 0;
+    for (int32_t i = 0; i < x->rank && sum_of(p, node, &form); i++)
+        axes |= (int64_t)(x->dim[i] != 1 && is_summed(node, x, y, i)) << i;
+    return axes;
 }
 
 static bool is_step(const sg_fuse_plan *p, const sg_node *node)

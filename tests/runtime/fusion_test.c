@@ -530,13 +530,32 @@ static void test_grouping(void **state)
     sg_store_free(store);
 }
 
+/* Counted on the way to the refusal, without an overflow. */
+static void test_spaces_beyond_memory(void **state)
+{
+    (void)state;
+    sg_graph *g = sg_graph_new();
+    sg_store *store = sg_store_new(SG_F32);
+    sg_session *session;
+    sg_plan *plan = NULL;
+    sg_error err = {0};
+    sg_value x = sg_input(g, "x", SG_F32, SG_SHAPE((int64_t)1 << 60));
+    sg_result(g, "y", sg_sum(sg_exp(x), 0));
+    assert_int_equal(sg_session_new(&session, store, NULL, &err), SG_OK);
+    assert_int_equal(sg_plan_new(&plan, session, g, &err), SG_E_SHAPE);
+    assert_non_null(strstr(err.text, "too large"));
+    sg_session_free(session);
+    sg_graph_free(g);
+    sg_store_free(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_chains), cmocka_unit_test(test_sums_beside_axes_of_one),
         cmocka_unit_test(test_empty_spaces),  cmocka_unit_test(test_long_rows),
         cmocka_unit_test(test_steps_on_sums), cmocka_unit_test(test_loop_bodies),
-        cmocka_unit_test(test_grouping),
+        cmocka_unit_test(test_grouping),      cmocka_unit_test(test_spaces_beyond_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
