@@ -8,7 +8,7 @@ static sg_status check_list(const sg_infer_args *a, int32_t attr, int64_t count,
                              (long long)a->attr[attr].count);
     for (int64_t i = 0; i < count; i++)
         if (a->attr[attr].ints[i] < least || a->attr[attr].ints[i] > INT32_MAX)
-            return sg_infer_fail(a, SG_E_ARGUMENT, "%s must be at least %lld, it is %lld", name, (long long)least,
+            return sg_infer_fail(a, SG_E_ARGUMENT, "%s must be in [%lld, 2^31), it is %lld", name, (long long)least,
                                  (long long)a->attr[attr].ints[i]);
     return SG_OK;
 }
