@@ -102,6 +102,9 @@ static sg_status check_session(const sg_session *s, const sg_store *first, sg_er
         if (sg_store_real(store) != wanted)
             return sg_fail(err, SG_E_ARGUMENT, "the %s backend needs a store of %s, this one holds %s",
                            s->backend->name, sg_dtype_name(wanted), sg_dtype_name(sg_store_real(store)));
+        for (int32_t k = 0; k < r; k++)
+            if (store == (k == 0 ? first : s->options.more[k - 1]))
+                return sg_fail(err, SG_E_ARGUMENT, "replicas %d and %d are one store", (int)k, (int)r);
     }
     if (s->options.decompose)
         SG_TRY(check_decompose(s->options.decompose, err));

@@ -321,6 +321,9 @@ static void test_replicas_that_do_not_fit(void **state)
     options.replicas = -1;
     assert_int_equal(sg_session_new(&s.session, a, &options, &err), SG_E_ARGUMENT);
     options.replicas = 2;
+    options.more = &a;
+    assert_int_equal(sg_session_new(&s.session, a, &options, &err), SG_E_ARGUMENT);
+    assert_string_equal(err.text, "replicas 0 and 1 are one store");
     options.more = &other;
     good(sg_session_new(&s.session, a, &options, &err), &err);
     assert_int_equal(sg_plan_new(&s.plan, s.session, s.graph, &err), SG_E_ARGUMENT);
