@@ -36,8 +36,11 @@ static sg_status read_failed(sg_lines *lines, sg_error *err)
     if (code == Z_BUF_ERROR)
         return sg_fail_at(err, SG_E_DATA, lines->path, 0, 0,
                           "the compressed file is truncated: it ends in the middle of its data");
-    if (code == Z_DATA_ERROR)
-        return sg_fail_at(err, SG_E_DATA, lines->path, 0, 0, "the compressed file is damaged (%s)", message);
+    if (code == Z_DATA_ERROR) {
+        const char *why = strstr(message, ": "); /* behind zlib's own name for the file */
+        return sg_fail_at(err, SG_E_DATA, lines->path, 0, 0, "the compressed file is damaged (%s)",
+                          why ? why + 2 : message);
+    }
     return sg_fail_at(err, SG_E_IO, lines->path, 0, 0, "cannot read: %s", code == Z_ERRNO ? strerror(errno) : message);
 }
 

@@ -394,6 +394,9 @@ static void compressed_files(void **state)
         assert_null(data_read(data_gzip(0, "t.arff.gz", text, cut), &options));
         assert_non_null(strstr(data_message, "truncated"));
     }
+    static const char wrong_sum[] = "\x1f\x8b\x08\0\0\0\0\0\0\x03\xcb\x04\0\0\0\0\0\x01\0\0";
+    assert_null(data_read(data_file(0, "t.arff.gz", wrong_sum, sizeof wrong_sum), &options)); /* of the text "i" */
+    assert_non_null(strstr(data_message, "t.arff.gz: the compressed file is damaged (incorrect data check)"));
     assert_null(data_read(data_text(0, "t.arff.gz", text), &options));
     assert_non_null(strstr(data_message, "not compressed by gzip"));
     assert_null(data_read("/nonexistent/file.arff", &options));
