@@ -35,8 +35,6 @@ bool sg_builder_init(sg_builder *b, const char *const *paths, int32_t n)
 bool sg_builder_value(sg_builder *b, int32_t column, float value)
 {
     sg_dataset *data = b->data;
-    if (value == 0.0f)
-        return true;
     if (!sg_grow(&data->columns, &b->columns_capacity, b->nnz + 1, sizeof *data->columns) ||
         !sg_grow(&data->values, &b->values_capacity, b->nnz + 1, sizeof *data->values))
         return false;
@@ -110,6 +108,20 @@ static bool sort_cells(int32_t *columns, float *values, int64_t n)
     return true;
 }
 
+/* Zeros are let go when the row is whole: till then they tell that a column was given. */
+static void drop_zeros(sg_builder *b)
+{
+    const sg_dataset *d = b->data;
+    int64_t end = b->nnz;
+    b->nnz = b->row_begin;
+    for (int64_t i = b->row_begin; i < end; i++) {
+        if (d->values[i] == 0.0f)
+            continue;
+        d->columns[b->nnz] = d->columns[i];
+        d->values[b->nnz++] = d->values[i];
+    }
+}
+
 bool sg_builder_row(sg_builder *b, int32_t file, int64_t line, float weight, int32_t *repeated)
 {
     sg_dataset *d = b->data;
@@ -131,6 +143,7 @@ bool sg_builder_row(sg_builder *b, int32_t file, int64_t line, float weight, int
             if (columns[i - 1] == columns[i])
                 *repeated = columns[i];
     }
+    drop_zeros(b);
     b->on = sort_set(d->label_index, b->label_begin, b->on);
     b->unknown = sort_set(d->unknown_index, b->unknown_begin, b->unknown);
     d->source_file[row] = file;

@@ -87,6 +87,7 @@ static void wrong_rows(void **state)
     wrong("1,2, 1:1\n", "t.svm:1:4: a comma behind the last label");
     wrong("1,,2 1:1\n", "t.svm:1:3: an empty label");
     wrong("1 1:1 1:2\n", "t.svm:1: feature index 1 stands twice");
+    wrong("1 3:0 1:2 3:1\n", "t.svm:1: feature index 3 stands twice");
     wrong("1 0:1\n", "t.svm:1:3: feature index 0, but indices count from 1");
     wrong("1 1:x\n", "t.svm:1:5: 'x' is not a number");
     wrong("1 a:1\n", "t.svm:1:3: 'a' is not a feature index");
