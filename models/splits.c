@@ -18,7 +18,8 @@ void sg_split_free(sg_split *split)
     *split = (sg_split){0};
 }
 
-/* Rows without a label are left out, unless the data set has no labels at all. */
+/* Rows without a label are left out, unless the data set has no labels at all; of those to train on also what weighs nothing, as a
+ * loss is a mean by weight, which a batch of such rows has none of. */
 static sg_status collect(sg_split *out, const sg_dataset *d, const signed char *part, sg_error *err)
 {
     *out = (sg_split){0};
@@ -26,7 +27,8 @@ static sg_status collect(sg_split *out, const sg_dataset *d, const signed char *
         int64_t count[4] = {0}, unlabelled = 0;
         for (int64_t r = 0; r < d->rows; r++) {
             bool empty = d->has_labels && !sg_dataset_has_label(d, r);
-            int p = empty ? LEFT_OUT : part[r];
+            bool light = part[r] == SG_TRAIN && d->weights && d->weights[r] == 0;
+            int p = empty || light ? LEFT_OUT : part[r];
             unlabelled += empty;
             if (pass == 1 && empty && part[r] < LEFT_OUT)
                 out->without_label[part[r]]++;

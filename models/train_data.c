@@ -21,9 +21,12 @@ static sg_scaling scaling_of(int32_t choice, const sg_dataset *data)
 static sg_status preprocess(sg_training_data *d, const sg_config *config, sg_error *err)
 {
     const sg_train_config *c = sg_config_values(config);
-    if (d->split.count[SG_TRAIN] == 0 || d->split.count[SG_VALIDATION] == 0)
-        return sg_fail_at(err, SG_E_DATA, d->data->n_files ? d->data->files[0] : "data", 0, 0, "no %s rows with labels",
-                          d->split.count[SG_TRAIN] ? "validation" : "training");
+    const char *path = d->data->n_files ? d->data->files[0] : "data";
+    if (d->split.count[SG_TRAIN] == 0)
+        return sg_fail_at(err, SG_E_DATA, path, 0, 0, "no training rows with labels%s",
+                          d->data->weights ? " and a weight above 0" : "");
+    if (d->split.count[SG_VALIDATION] == 0)
+        return sg_fail_at(err, SG_E_DATA, path, 0, 0, "no validation rows with labels");
     SG_TRY(sg_preprocess_fit(&d->preprocess, d->data, d->split.rows[SG_TRAIN], d->split.count[SG_TRAIN],
                              (sg_impute)c->data.impute, scaling_of(c->data.scaling, d->data), err));
     return sg_preprocess_apply(d->preprocess, d->data, err);

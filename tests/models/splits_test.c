@@ -112,6 +112,25 @@ static void files(void **state)
     sg_dataset_free(d);
 }
 
+/* A batch of them alone would have no mean; they are tested as any other. */
+static void training_rows_weigh_something(void **state)
+{
+    (void)state;
+    sg_read_options options = sg_read_options_default();
+    options.label_count = -1;
+    const char *text =
+        "@relation t\n@attribute a numeric\n@attribute y {0,1}\n@data\n1,1,{0}\n2,1\n3,1,{0.5}\n4,1,{0}\n";
+    sg_dataset *d = data_read(data_text(0, "w.arff", text), &options);
+    assert_non_null(d);
+    sg_split s;
+    const char *path = data_text(1, "w.tsv", "0\ttrain\n1\ttrain\n2\tvalidation\n3\ttest\n");
+    assert_int_equal(sg_split_read(&s, path, d, NULL), SG_OK);
+    assert_true(s.count[SG_TRAIN] == 1 && s.rows[SG_TRAIN][0] == 1);
+    assert_true(s.count[SG_VALIDATION] == 1 && s.count[SG_TEST] == 1 && s.unlabelled == 0);
+    sg_split_free(&s);
+    sg_dataset_free(d);
+}
+
 static void fractions(void **state)
 {
     (void)state;
@@ -301,9 +320,9 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stratified),       cmocka_unit_test(files),
-        cmocka_unit_test(fractions),        cmocka_unit_test(scaling),
-        cmocka_unit_test(stored_encodings), cmocka_unit_test(batches),
+        cmocka_unit_test(stratified), cmocka_unit_test(files),   cmocka_unit_test(training_rows_weigh_something),
+        cmocka_unit_test(fractions),  cmocka_unit_test(scaling), cmocka_unit_test(stored_encodings),
+        cmocka_unit_test(batches),
     };
     return cmocka_run_group_tests(tests, NULL, teardown);
 }
