@@ -79,11 +79,23 @@ static char *header_text(const sg_named_tensor *tensors, int32_t n, const sg_tex
     return wider;
 }
 
+/* Takes its bytes of those that a file has room for, so that no sum of them overflows. */
+static bool can_store(const sg_named_tensor *t, uint64_t *room)
+{
+    int64_t bytes, count = sg_shape_count(&t->shape);
+    if (!file_dtype(t->dtype) || count < 0 || !sg_mul_ok(count, (int64_t)sg_dtype_size(t->dtype), &bytes) ||
+        (uint64_t)bytes > *room)
+        return false;
+    *room -= (uint64_t)bytes;
+    return true;
+}
+
 sg_status sg_safetensors_write(const char *path, const sg_named_tensor *tensors, int32_t n,
                                const sg_text_pair *metadata, int32_t n_metadata, sg_error *err)
 {
+    uint64_t room = FILE_LIMIT;
     for (int32_t i = 0; i < n; i++)
-        if (!file_dtype(tensors[i].dtype) || sg_shape_count(&tensors[i].shape) < 0)
+        if (!can_store(&tensors[i], &room))
             return sg_fail(err, SG_E_ARGUMENT, "tensor '%s' cannot be stored", tensors[i].name);
     size_t padded = 0;
     uint64_t total = 0;

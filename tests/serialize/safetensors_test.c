@@ -62,7 +62,11 @@ static void test_write_refusals(void **state)
     (void)state;
     static const float a[] = {1};
     sg_named_tensor twice[] = {{"a", SG_F32, SG_SHAPE(1), a}, {"a", SG_F32, SG_SHAPE(1), a}};
+    sg_named_tensor large[] = {{"a", SG_F32, SG_SHAPE((int64_t)1 << 62), a},
+                               {"b", SG_F32, SG_SHAPE((int64_t)3 << 60), a}};
     sg_text_pair latin[] = {{"key", "\xe4"}};
+    assert_int_equal(sg_safetensors_write(path, large, 1, NULL, 0, NULL), SG_E_ARGUMENT);
+    assert_int_equal(sg_safetensors_write(path, large + 1, 1, NULL, 0, NULL), SG_E_ARGUMENT);
     assert_int_not_equal(sg_safetensors_write(path, twice, 2, NULL, 0, NULL), SG_OK);
     assert_int_not_equal(sg_safetensors_write(path, twice, 1, latin, 1, NULL), SG_OK);
     assert_int_equal(sg_safetensors_write("/proc/none", twice, 1, NULL, 0, NULL), SG_E_IO);
