@@ -18,6 +18,10 @@ bool sg_axes_of(sg_value x, int32_t n, const int32_t *axes, int64_t *out)
 {
     int32_t rank = sg_rank_of(x);
     bool used[SG_MAX_RANK] = {false};
+    if (n < 0) {
+        sg_graph_fail(x.graph, SG_E_ARGUMENT, x, "%d axes given", n);
+        return false;
+    }
     for (int32_t i = 0; i < n; i++) {
         int32_t axis = sg_axis_of(x, rank, axes[i]);
         if (axis < 0)

@@ -12,12 +12,14 @@ static bool encloses(const sg_graph *outer, const sg_graph *inner)
 sg_graph *sg_common_graph(const sg_value *in, int32_t n_in)
 {
     sg_graph *graph = NULL;
-    for (int32_t k = 0; k < n_in; k++) {
-        if (sg_is_none(in[k]))
-            return NULL;
-        if (!graph || encloses(graph, in[k].graph))
+    for (int32_t k = 0; k < n_in; k++)
+        if (!sg_is_none(in[k]) && (!graph || encloses(graph, in[k].graph)))
             graph = in[k].graph;
-    }
+    for (int32_t k = 0; k < n_in && graph; k++)
+        if (sg_is_none(in[k])) {
+            sg_graph_fail(graph, SG_E_ARGUMENT, SG_NONE, "input %d is no value", k);
+            return NULL;
+        }
     return graph;
 }
 

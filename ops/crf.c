@@ -189,7 +189,7 @@ static sg_value path_score(const sg_crf *crf, sg_value emissions, sg_value tags,
 
 sg_value sg_crf_score(sg_crf crf, sg_value emissions, sg_value tags, sg_value lengths)
 {
-    if (sg_is_none(emissions) || sg_is_none(tags))
+    if (!sg_common_graph((sg_value[]){emissions, tags}, 2))
         return SG_NONE;
     if (sg_rank_of(emissions) != 3 || sg_rank_of(tags) != 2)
         return sg_graph_fail(emissions.graph, SG_E_SHAPE, emissions,

@@ -143,7 +143,7 @@ sg_value sg_scatter_add(sg_value x, sg_value index, sg_value source)
 /* The axis goes to the front, and the axes of the index from there to its place. */
 sg_value sg_take(sg_value x, sg_value index, int32_t axis)
 {
-    if (sg_is_none(x) || sg_is_none(index))
+    if (!sg_common_graph((sg_value[]){x, index}, 2))
         return SG_NONE;
     int32_t rank = sg_rank_of(x), front = sg_axis_of(x, rank, axis), moved = sg_rank_of(index);
     if (front < 0)

@@ -173,7 +173,7 @@ static sg_value with_bias(sg_value z, const sg_lstm_weights *w)
 sg_lstm_state sg_lstm_cell(sg_value x, sg_lstm_state last, sg_lstm_weights w)
 {
     sg_lstm_state next = {SG_NONE, SG_NONE};
-    if (sg_is_none(x) || sg_is_none(last.h) || sg_is_none(last.c) || sg_is_none(w.w_ih) || sg_is_none(w.w_hh))
+    if (!sg_common_graph((sg_value[]){x, last.h, last.c, w.w_ih, w.w_hh}, 5))
         return next;
     if (sg_rank_of(x) != 2 || sg_rank_of(w.w_ih) != 2 || sg_dim_of(w.w_ih, 0) % 4 != 0) {
         sg_graph_fail(x.graph, SG_E_SHAPE, x, "lstm_cell: x must be [batch, inputs] and w_ih [4 * hidden, inputs]");
@@ -189,7 +189,7 @@ sg_lstm_result sg_lstm(sg_value x, sg_value lengths, sg_lstm_weights w, sg_lstm_
     sg_lstm_result r = {SG_NONE, {SG_NONE, SG_NONE}};
     /* The gradient of w_ih multiplies x past a length by 0, which would let a NaN through. */
     sg_value z = with_bias(sg_matmul_nt(sg_zero_past(x, lengths), w.w_ih), &w);
-    if (sg_is_none(z) || sg_is_none(w.w_hh))
+    if (!sg_common_graph((sg_value[]){z, w.w_hh}, 2))
         return r;
     if (sg_rank_of(z) != 3 || sg_rank_of(w.w_hh) != 2) {
         sg_graph_fail(x.graph, SG_E_SHAPE, x, "lstm: x must be [batch, steps, inputs] and w_hh [4 * hidden, hidden]");

@@ -149,7 +149,7 @@ const sg_op sg_op_matmul = {
 /* A vector becomes a matrix with one row or one column: the axis to add, and the axis of the product to take away. */
 static sg_value build(sg_value a, sg_value b, bool trans_a, bool trans_b)
 {
-    if (sg_is_none(a) || sg_is_none(b))
+    if (!sg_common_graph((sg_value[]){a, b}, 2))
         return SG_NONE;
     bool row = sg_rank_of(a) == 1, column = sg_rank_of(b) == 1;
     if (row)

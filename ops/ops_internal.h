@@ -14,7 +14,7 @@
 /* ------------------------------------------------------------------------------------------------------- building */
 
 /* The innermost graph among those of the values (a loop body lies inside its parent), NULL if one of them is
- * SG_NONE. */
+ * SG_NONE: an error of the graph that the others are of, if none was before. */
 sg_graph *sg_common_graph(const sg_value *in, int32_t n_in);
 /* sg_build in the common graph of the inputs; SG_NONE if one of them is. */
 sg_value sg_build_op(const sg_op *op, const sg_value *in, int32_t n_in, const sg_attr *attr);

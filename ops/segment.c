@@ -101,7 +101,7 @@ static sg_value result_model(sg_value x, sg_value segment, int64_t segments)
 
 static bool ids_fit(sg_value x, sg_value segment)
 {
-    if (sg_is_none(x) || sg_is_none(segment))
+    if (!sg_common_graph((sg_value[]){x, segment}, 2))
         return false;
     if (sg_rank_of(segment) >= 1 && sg_rank_of(segment) <= sg_rank_of(x))
         return true;

@@ -273,6 +273,7 @@ static void bad_arguments_are_refused(void **state)
     (void)state;
     REFUSED(SG_E_ARGUMENT, "axis 2", sg_sum(x, 2));
     REFUSED(SG_E_ARGUMENT, "twice", sg_sum_axes(x, SG_AXES(0, -2), false));
+    REFUSED(SG_E_ARGUMENT, "-2 axes", sg_sum_axes(x, -2, NULL, false));
     REFUSED(SG_E_DTYPE, "i32", sg_sum(i, 0));
     REFUSED(SG_E_SHAPE, "[2, 3]", sg_reshape(x, SG_SHAPE(4, 2)));
     REFUSED(SG_E_SHAPE, "-1", sg_reshape(x, SG_SHAPE(-1, -1)));
@@ -287,6 +288,18 @@ static void bad_arguments_are_refused(void **state)
     REFUSED(SG_E_SHAPE, "[4, 3]", sg_scatter_rows(x, i, x));
     REFUSED(SG_E_SHAPE, "inner sizes 3 and 2", sg_matmul(x, x));
     REFUSED(SG_E_SHAPE, "columns = 5", sg_csr_matmul(sg_csr_input(graph, "s", 2, 5, 9), x));
+}
+
+/* Forgotten, not failed: an error of its own, where it is used, not where the result is missed. */
+static void missing_values_are_refused(void **state)
+{
+    (void)state;
+    REFUSED(SG_E_ARGUMENT, "input 1 is no value", sg_add(x, SG_NONE));
+    REFUSED(SG_E_ARGUMENT, "input 0 is no value", sg_matmul(SG_NONE, x));
+    REFUSED(SG_E_ARGUMENT, "input 0 is no value", sg_concat((sg_value[]){SG_NONE, x}, 2, 0));
+    REFUSED(SG_E_ARGUMENT, "input 1 is no value", sg_take(x, SG_NONE, 1));
+    REFUSED(SG_E_ARGUMENT, "input 1 is no value", sg_segment_sum(x, SG_NONE, 3));
+    REFUSED(SG_E_ARGUMENT, "input 1 is no value", sg_group_norm(x, 1, SG_NONE, SG_NONE, 1e-5));
 }
 
 static void overflowing_sizes_are_refused(void **state)
@@ -313,6 +326,7 @@ int main(void)
         cmocka_unit_test(sparse_products),
         cmocka_unit_test(sparse_inputs),
         cmocka_unit_test(bad_arguments_are_refused),
+        cmocka_unit_test(missing_values_are_refused),
         cmocka_unit_test(overflowing_sizes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
