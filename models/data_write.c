@@ -136,14 +136,17 @@ static void arff_row(const writer *w, int64_t r)
     gzputc(w->file, '\n');
 }
 
-static void svm_value(const writer *w, int64_t column, float value, int base)
+/* Whether there was something to write. */
+static bool svm_value(const writer *w, int64_t column, float value, int base)
 {
     if (value == 0.0f)
-        return;
+        return false;
     gzprintf(w->file, " %lld:", (long long)column + base);
     put_float(w->file, value);
+    return true;
 }
 
+/* A row with nothing on it has a zero written out: a blank line is refused by readers that are not told to keep it. */
 static void svm_row(const writer *w, int64_t r, int base)
 {
     const sg_dataset *d = w->d;
@@ -151,12 +154,15 @@ static void svm_row(const writer *w, int64_t r, int base)
     const int32_t *label = labels_of(d, r, &n);
     for (int64_t i = 0; i < n; i++)
         gzprintf(w->file, "%s%d", i ? "," : "", label[i]);
+    bool written = n > 0;
     if (d->sparse)
         for (int64_t i = d->indptr[r]; i < d->indptr[r + 1]; i++)
-            svm_value(w, d->columns[i], d->values[i], base);
+            written |= svm_value(w, d->columns[i], d->values[i], base);
     else
         for (int64_t j = 0; j < d->features; j++)
-            svm_value(w, j, d->dense[r * d->features + j], base);
+            written |= svm_value(w, j, d->dense[r * d->features + j], base);
+    if (!written)
+        gzprintf(w->file, " %d:0", base);
     gzputc(w->file, '\n');
 }
 

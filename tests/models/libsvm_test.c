@@ -238,7 +238,7 @@ static void round_trips(void **state)
     static const char *const names[] = {"o.arff.gz", "o.svm", "o.txt.gz"};
     for (int layout = SG_LAYOUT_DENSE; layout <= SG_LAYOUT_SPARSE; layout++) {
         options.layout = (sg_data_layout)layout;
-        sg_dataset *d = good("2 4 3\n0,2 0:0.1 3:-123456.7\n 1:1e-20\n");
+        sg_dataset *d = good("3 4 3\n0,2 0:0.1 3:-123456.7\n 1:1e-20\n 2:0\n");
         for (int f = 0; f < 3; f++) {
             const char *path = data_text(2, names[f], "");
             sg_error err;
@@ -249,12 +249,13 @@ static void round_trips(void **state)
             if (!e)
                 fail_msg("%s", data_message);
             options.layout = SG_LAYOUT_DENSE;
-            sg_dataset *dense = good("2 4 3\n0,2 0:0.1 3:-123456.7\n 1:1e-20\n");
+            sg_dataset *dense = good("3 4 3\n0,2 0:0.1 3:-123456.7\n 1:1e-20\n 2:0\n");
             options.layout = (sg_data_layout)layout;
             assert_int_equal(e->features, 4);
             assert_int_equal(e->labels, 3);
-            assert_memory_equal(e->dense, dense->dense, 8 * sizeof(float));
-            assert_true(labels_are(e, 0, 2, 0) && labels_are(e, 1, 0, 0));
+            assert_int_equal(e->rows, 3);
+            assert_memory_equal(e->dense, dense->dense, 12 * sizeof(float));
+            assert_true(labels_are(e, 0, 2, 0) && labels_are(e, 1, 0, 0) && labels_are(e, 2, 0, 0));
             sg_dataset_free(dense);
             sg_dataset_free(e);
         }
