@@ -553,11 +553,12 @@ sg_status sg_cli_advise(sg_error *err, const char *advice)
     return sg_fail_at(err, had.status, had.file, had.line, had.column, "%.200s; %s", had.text, advice);
 }
 
-sg_status sg_cli_data_read(const sg_config *config, sg_status status, sg_error *err)
+sg_status sg_cli_data_read(const sg_config *config, sg_status status, const char *advice, sg_error *err)
 {
     if (status != SG_E_IO || !err->file[0] || sg_cli_names_data(config, true))
         return status;
     if (err->file[0] == '/' && !sg_config_values(config)->data.dir)
         return status;
-    return sg_cli_advise(err, "give --data-dir (data.dir in the recipe), the folder of the recipe's files");
+    return sg_cli_advise(err, advice ? advice
+                                     : "give --data-dir (data.dir in the recipe), the folder of the recipe's files");
 }

@@ -141,8 +141,8 @@ bool sg_cli_names_data(const sg_config *config, bool folder);
 /* The error with what to do about it at its end: the data files of a recipe are not where it says. */
 sg_status sg_cli_advise(sg_error *err, const char *advice);
 /* The same where reading the data that `config` names ended with `status`, which is returned: a recipe names files, but seldom the
- * folder they are in, which each machine has elsewhere. */
-sg_status sg_cli_data_read(const sg_config *config, sg_status status, sg_error *err);
+ * folder they are in, which each machine has elsewhere. `advice` is given instead of that, if it is not NULL. */
+sg_status sg_cli_data_read(const sg_config *config, sg_status status, const char *advice, sg_error *err);
 
 /* ---- recipes (recipes.c) */
 /* The folder of those that come with the program, written to `out`; NULL if it is not there. */

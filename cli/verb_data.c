@@ -29,7 +29,8 @@ static sg_status read_source(const sg_cli *cli, source *s, bool divide, sg_error
         SG_TRY(sg_config_read_files(s->config, cli->arguments, cli->n_arguments, &s->data, err));
         return sg_config_check_format(s->config, s->data->schema->format, err);
     }
-    SG_TRY(sg_cli_data_read(s->config, sg_config_read_data(s->config, &s->data, divide ? &s->split : NULL, err), err));
+    sg_status status = sg_config_read_data(s->config, &s->data, divide ? &s->split : NULL, err);
+    SG_TRY(sg_cli_data_read(s->config, status, NULL, err));
     s->divided = divide;
     return SG_OK;
 }

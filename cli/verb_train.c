@@ -315,6 +315,16 @@ static int train_one(sg_cli *cli, const sg_config *config, sg_training_data *dat
     return result.finished ? report(cli, options->folder, &result) : interrupted(cli, options->folder);
 }
 
+/* A run that was begun has the folder of its files in its configuration. */
+static sg_status load_data(const sg_cli *cli, const sg_config *config, const char *folder, sg_training_data **data,
+                           sg_error *err)
+{
+    bool begun = is_file(folder, "config.yml") && !sg_cli_has(cli, "force");
+    sg_status status = sg_training_data_load(data, config, true, err);
+    return sg_cli_data_read(config, status,
+                            begun ? "a run goes on where it was begun, from which relative files are told" : NULL, err);
+}
+
 static int train(sg_cli *cli, const sg_config *config, sg_training_data *data, const char *folder)
 {
     const sg_train_config *v = sg_config_values(config);
@@ -347,7 +357,7 @@ static int run(sg_cli *cli)
         status = sg_train_check_folder(config, &(sg_train_options){.folder = folder, .force = sg_cli_has(cli, "force")},
                                        &err);
     if (status == SG_OK)
-        status = sg_cli_data_read(config, sg_training_data_load(&data, config, true, &err), &err);
+        status = load_data(cli, config, folder, &data, &err);
     if (status == SG_OK)
         status = sg_require_rows(cli, data->split.count[SG_TEST], &err);
     if (status == SG_OK) {

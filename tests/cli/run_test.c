@@ -398,6 +398,12 @@ static void data_folders(void **state)
     fails("train --train moved.arff -o far", 1, "moved.arff: cannot open the file: No such file or directory\n");
     assert_false(exists("far"));
 #undef ADVICE
+    snprintf(command, sizeof command, "mkdir %s/far", program_folder);
+    assert_int_equal(system(command), 0);
+    write_file("far/config.yml", "data: {train: [moved.arff], test: [moved.arff]}\n");
+    fails("train far", 1,
+          "No such file or directory; a run goes on where it was begun, from which relative files are told\n");
+    fails("train far --data-dir sub", 2, "data.dir is null there and sub here"); /* what it does not advise */
 }
 
 static void broken_models_are_refused(void **state)
