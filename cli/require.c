@@ -23,7 +23,7 @@ static sg_status check_name(const condition *c, sg_error *err)
     sg_metrics all;
     SG_TRY(sg_metrics_multilabel(&all, p, y, NULL, ROWS, LABELS, NULL, true, err));
     const char *nearest = NULL;
-    int32_t least = 4;
+    int32_t least = 3; /* further off is another word */
     for (int32_t i = 0; i < all.count; i++) {
         int32_t distance = sg_edit_distance(c->metric, all.metric[i].name, least);
         if (distance == 0)

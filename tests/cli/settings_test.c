@@ -30,6 +30,7 @@ static void usage_errors(void **state)
     fails("train --require 'test/example_f1>=0x1'", 2, "--require expects");
     fails("train --require 'test/exmaple_f1>=0.4'", 2, "unknown metric 'exmaple_f1' (did you mean 'example_f1'?)");
     fails("train --require 'val/quality>1'", 2, "unknown metric 'quality'");
+    fails("train --require 'test/foo>1'", 2, "unknown metric 'foo'\n");
     fails("eval run --require 'val/micro_f1>0'", 2, "eval has test metrics alone");
     fails("config show extra", 2, "unexpected argument 'extra'");
     fails("config show --set trian.lr=1e-2", 2, "--set: unknown key 'trian.lr' (did you mean 'train.lr'?)");
