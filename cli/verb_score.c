@@ -90,23 +90,45 @@ static sg_status read_json_row(pair *s, int64_t row, int64_t line, const char *t
     return status;
 }
 
-/* ---- one line of label:score pairs. A name may itself hold colons: the last one divides. */
+/* ---- one line of label:score pairs */
+
+/* The longest name that stands there before a colon: names may hold blanks and colons. */
+static int64_t label_at(const sg_dataset *data, const char *at, size_t *length)
+{
+    int64_t found = -1;
+    for (int64_t i = 0; i < data->labels; i++) {
+        const char *label = data->schema->label_names[i];
+        size_t n = strlen(label);
+        if (n >= *length && strncmp(at, label, n) == 0 && at[n] == ':') {
+            found = i;
+            *length = n;
+        }
+    }
+    return found;
+}
+
+static sg_status no_pair(const pair *s, int64_t line, const char *text, const char *at, size_t span, sg_error *err)
+{
+    return sg_fail_at(err, SG_E_DATA, s->path, line, at - text + 1, "expected label:score, not '%.*s'",
+                      (int)(span < 80 ? span : 80), at);
+}
 
 static sg_status read_pairs_row(pair *s, int64_t row, int64_t line, const char *text, sg_error *err)
 {
     for (const char *at = text + strspn(text, " \t"); *at; at += strspn(at, " \t")) {
-        size_t span = strcspn(at, " \t");
-        const char *colon = memrchr(at, ':', span);
-        char *end = NULL;
-        double score = colon ? strtod(colon + 1, &end) : 0;
-        if (!colon || end != at + span || !isfinite(score))
-            return sg_fail_at(err, SG_E_DATA, s->path, line, at - text + 1, "expected label:score, not '%.*s'",
-                              (int)(span < 80 ? span : 80), at);
-        int64_t label = label_index(s->gold, at, (size_t)(colon - at));
+        size_t length = 0, span = strcspn(at, " \t");
+        int64_t label = label_at(s->gold, at, &length);
+        const char *colon = memrchr(at, ':', span), *number = at + length + 1;
         if (label < 0)
-            return unknown_label(s, line, at, (size_t)(colon - at), err);
+            return colon ? unknown_label(s, line, at, (size_t)(colon - at), err)
+                         : no_pair(s, line, text, at, span, err);
+        char *end;
+        double score = strtod(number, &end);
+        span = strcspn(number, " \t");
+        if (span == 0 || end != number + span || !isfinite(score))
+            return no_pair(s, line, text, at, length + 1 + span, err);
         s->p[row * s->gold->labels + label] = (float)score;
-        at += span;
+        at = end;
     }
     s->scored = true;
     return SG_OK;

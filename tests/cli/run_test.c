@@ -85,6 +85,15 @@ static void data_commands(void **state)
     write_file("pairs.tsv", "p:0.5\n");
     write_file("toy.xml", "<labels><label name=\"p\"/><label name=\"q\"/><label name=\"r\"/></labels>\n");
     fails("score toy.arff pairs.tsv --labels-xml toy.xml", 2, "say --from jsonl, labels or data");
+    write_file("odd.arff",
+               "@relation 'odd: -C 3'\n@attribute 'a b' {0,1}\n@attribute 'a b: c' {0,1}\n@attribute d {0,1}\n"
+               "@attribute x numeric\n@data\n1,0,1,2\n0,1,0,3\n");
+    write_file("odd.labels", "a b:0.9 d:0.8 a b: c:0.1\na b: c:0.7\td:0.2 a b:0.1\n");
+    succeeds("score odd.arff odd.labels", "subset_accuracy        1\n");
+    write_file("odd.labels", "a b:0.9\na b: d:0.7\n");
+    fails("score odd.arff odd.labels", 3, "odd.labels:2:1: expected label:score, not 'a b:'");
+    write_file("odd.labels", "a:0.9\n");
+    fails("score odd.arff odd.labels", 3, "odd.labels:1: the gold data has no label 'a'");
     json_t *perfect = document("score toy.arff toy.arff --json", 0);
     json_t *metrics = json_object_get(perfect, "metrics");
     assert_true(json_number_value(json_object_get(metrics, "micro_f1")) == 1);
