@@ -143,11 +143,11 @@ static bool difference(const check *c, sg_value s, int32_t i, const double *d, d
     return ok;
 }
 
-/* A NaN on either side is a failure, unless both have it: then the function itself is undefined there. */
+/* A NaN on either side is a failure; on both, the function itself is undefined there and nothing was checked. */
 static void record(check *c, int32_t order, int32_t input, double got, double want)
 {
     double error = fabs(got - want) / fmax(1.0, fabs(want));
-    if (got == want || (isnan(got) && isnan(want)))
+    if (got == want)
         error = 0;
     else if (isnan(error))
         error = INFINITY;

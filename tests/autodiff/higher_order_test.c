@@ -442,6 +442,21 @@ static void gradcheck_finds_torn_rules(void **state)
     sg_graph_free(g);
 }
 
+/* Derivatives and differences are NaN alike. */
+static void gradcheck_fails_where_nothing_is_defined(void **state)
+{
+    (void)state;
+    sg_graph *g = sg_graph_new();
+    double at[2] = {-1, 2};
+    sg_value x = sg_input(g, "x", SG_F32, SG_SHAPE(2)), loss = sg_sum_all(sg_log(x));
+    sg_gradcheck_result r = check(loss, &x, (double *[]){at}, 1, 1);
+    assert_false(r.passed);
+    assert_non_null(strstr(r.where, "nan"));
+    at[0] = 1;
+    assert_true(check(loss, &x, (double *[]){at}, 1, 1).passed);
+    sg_graph_free(g);
+}
+
 static void gradcheck_refuses_bad_arguments(void **state)
 {
     (void)state;
@@ -480,6 +495,7 @@ int main(void)
         cmocka_unit_test(gradcheck_finds_a_wrong_rule),
         cmocka_unit_test(gradcheck_finds_a_wrong_second_order),
         cmocka_unit_test(gradcheck_finds_torn_rules),
+        cmocka_unit_test(gradcheck_fails_where_nothing_is_defined),
         cmocka_unit_test(gradcheck_refuses_bad_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
