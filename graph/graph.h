@@ -555,7 +555,8 @@ SG_LEFT(value, sg_value)
 
 /* The op of a leaf by role; graph/ creates these nodes itself. */
 extern const sg_op sg_op_input, sg_op_constant, sg_op_param, sg_op_capture;
-/* Fed by name at each run. The same name, dtype and sizes are the same input; with others it is an error (SG_E_NAME). */
+/* Fed by name at each run. The same name, dtype and sizes are the same input; with others it is an error (SG_E_NAME). In a loop body
+ * it is the input of the graph around all loops. */
 sg_value sg_input(sg_graph *graph, const char *name, sg_dtype dtype, sg_shape shape);
 /* `count` numbers in row-major order, copied, I32 and BOOL as sg_cast makes them; or one value for every element if count is 1. */
 sg_value sg_constant(sg_graph *graph, sg_dtype dtype, sg_shape shape, const double *data, int64_t count);

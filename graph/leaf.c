@@ -33,6 +33,8 @@ sg_value sg_input(sg_graph *graph, const char *name, sg_dtype dtype, sg_shape sh
 {
     if (!graph || sgi_failed(graph))
         return SG_NONE;
+    if (graph->parent) /* a plan is fed what the graph around all loops names */
+        return sg_capture(graph, sg_input(graph->parent, name, dtype, shape));
     for (int32_t n = 0; n < graph->n_nodes; n++) {
         const sg_node *node = graph->nodes[n];
         if (node->op != &sg_op_input || strcmp(node->attr[0].s, name) != 0)

@@ -138,6 +138,34 @@ static void loops_nest(void **state)
     sg_store_free(store);
 }
 
+static void add_input(void *user, sg_graph *body, const sg_value *state, sg_value *next)
+{
+    (void)user;
+    next[0] = sg_add(state[0], sg_input(body, "x", SG_F32, sg_shape_scalar()));
+}
+
+static void add_input_twice(void *user, sg_graph *body, const sg_value *state, sg_value *next)
+{
+    sg_repeat(body, 2, add_input, user, state, 1, next, false);
+}
+
+/* A body has no inputs of its own that a plan could be fed. */
+static void inputs_are_those_of_the_outermost_graph(void **state)
+{
+    (void)state;
+    for (int unroll = 0; unroll < 2; unroll++) {
+        sg_graph *graph = sg_graph_new();
+        sg_value y = sg_scalar(graph, 1);
+        sg_repeat(graph, 3, add_input_twice, NULL, &y, 1, &y, unroll != 0);
+        sg_value x = sg_input(graph, "x", SG_F32, sg_shape_scalar());
+        assert_sound(graph);
+        double seven = 7, got = NAN, *feed = &seven, *out = &got;
+        graph_eval(graph, &x, &feed, 1, &y, &out, 1);
+        assert_true(got == 43);
+        sg_graph_free(graph);
+    }
+}
+
 static void no_states(void *user, sg_graph *body, const sg_value *state, sg_value *next)
 {
     (void)state, (void)next;
@@ -227,9 +255,13 @@ static void bad_loops_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(states_exchange_places),         cmocka_unit_test(zero_iterations_return_the_states),
-        cmocka_unit_test(entries_continue_in_the_parent), cmocka_unit_test(loops_nest),
-        cmocka_unit_test(a_loop_may_only_assign),         cmocka_unit_test(derivatives_pass_only_unrolled),
+        cmocka_unit_test(states_exchange_places),
+        cmocka_unit_test(zero_iterations_return_the_states),
+        cmocka_unit_test(entries_continue_in_the_parent),
+        cmocka_unit_test(loops_nest),
+        cmocka_unit_test(inputs_are_those_of_the_outermost_graph),
+        cmocka_unit_test(a_loop_may_only_assign),
+        cmocka_unit_test(derivatives_pass_only_unrolled),
         cmocka_unit_test(bad_loops_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
