@@ -127,8 +127,8 @@ int sg_help_verb(const sg_cli *cli, const sg_verb *verb)
 /* ---- the manual page, in mdoc(7) */
 
 /* Text as roff: backslashes doubled, control characters at the start of a line hidden, indented lines kept as they are, a paragraph
- * for an empty line. */
-static void roff(const char *text)
+ * for an empty line. `stop` ends the last one. */
+static void roff_until(const char *text, const char *stop)
 {
     bool start = true, literal = false;
     for (; *text; text++) {
@@ -148,8 +148,10 @@ static void roff(const char *text)
             fputc(*text, stdout);
         start = *text == '\n';
     }
-    fputs(literal ? "\n.Ed\n" : "\n", stdout);
+    printf("%s%s", stop, literal ? "\n.Ed\n" : "\n");
 }
+
+static void roff(const char *text) { roff_until(text, ""); }
 
 /* Words that are accepted; a long list may be broken behind each. */
 static void man_domain(const char *domain)
@@ -198,7 +200,7 @@ static void man_settings(void)
     for (int32_t i = 0; i < sg_option_count(); i++) {
         const sg_option *option = sg_option_at(i);
         printf(".It Cm %s\n", option->key);
-        roff(option->help);
+        roff_until(option->help, "."); /* sentences follow it */
         if (option->domain[0])
             man_domain(option->domain);
         if (option->initial[0])

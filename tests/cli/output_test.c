@@ -143,6 +143,7 @@ static void manual_is_valid_mdoc(void **state)
     assert_non_null(strstr(o.out, ".Sh EXIT STATUS"));
     assert_non_null(strstr(o.out, "\n.Pp\nWith \\-\\-golden DIR"));
     assert_null(strstr(o.out, "\n\n"));
+    assert_non_null(strstr(o.out, "\nseed of initialisation, dropout and sampling.\nAccepts\n"));
     outcome_release(&o);
 }
 
