@@ -265,7 +265,7 @@ static void print_seeds(const sg_cli *cli, const sg_seeds_result *result, const 
     sg_table_cell(table, "mean");
     sg_table_cell(table, " ");
     metric_cells(table, &result->mean_best, &result->mean_test, chosen);
-    sg_table_cell(table, "deviation");
+    sg_table_cell(table, "std");
     sg_table_cell(table, " ");
     metric_cells(table, &result->deviation_best, &result->deviation_test, chosen);
     sg_table_print(table, stdout, cli->color_out);

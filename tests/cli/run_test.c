@@ -419,7 +419,7 @@ static void broken_models_are_refused(void **state)
 {
     (void)state;
     write_data("toy.arff");
-    succeeds("train " TOY "--epochs 1 --seeds 2 -q -o both", "mean");
+    succeeds("train " TOY "--epochs 1 --seeds 2 -q -o both", "\nstd ");
     fails("eval both toy.arff", 1, "in both/seed-N");
     fails("train both", 2, "both holds a finished run of seeds, each a run in both/seed-N: -o FOLDER begins a new one");
     succeeds("eval both/seed-1 toy.arff -q --threads 1", "example_f1");
