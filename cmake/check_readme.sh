@@ -1,6 +1,6 @@
 #!/bin/sh
-# Each piece of C in README.md stands in examples/mlp.c, line for line and in order, every example that it names is there, and every file
-# that it links to exists.
+# Each piece of C in README.md stands in one of examples/, line for line and in order, every example that it names is there, and every
+# file that it links to exists.
 set -eu
 cd "$(dirname "$0")/.."
 status=0
@@ -10,9 +10,9 @@ pieces=$(grep -c '^```c$' README.md || true)
 for piece in $(seq "$pieces"); do
     shown=$(awk -v piece="$piece" '/^```c$/ { n++; inside = 1; next } /^```$/ { inside = 0 } inside && n == piece' README.md)
     [ -n "$shown" ] || { echo "piece $piece of the C in README.md is empty" && status=1; }
-    case "$(cat examples/mlp.c)" in
+    case "$(cat examples/*.c)" in
     *"$shown"*) ;;
-    *) echo "piece $piece of the C in README.md is not a part of examples/mlp.c" && status=1 ;;
+    *) echo "piece $piece of the C in README.md is not a part of any of examples/" && status=1 ;;
     esac
 done
 

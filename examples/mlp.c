@@ -49,6 +49,9 @@ static sg_status save(sg_store *store, const char *path, sg_error *err)
     return status;
 }
 
+/* There is such an input or result, and it has so many elements. */
+static bool holds(const sg_shape *shape, int64_t count) { return shape && sg_shape_count(shape) == count; }
+
 /* What another program does with that folder: x [n, 2]  ->  p [n]. It needs no line of the net. */
 static sg_status predict(const char *path, const float *x, int64_t n, float *p, sg_error *err)
 {
@@ -63,6 +66,9 @@ static sg_status predict(const char *path, const float *x, int64_t n, float *p, 
         status = sg_session_new(&session, model->store, &options, err);
     if (status == SG_OK)
         status = sg_plan_new(&plan, session, model->graph, err);
+    if (status == SG_OK && !(holds(sg_plan_input_shape(plan, "x"), 2 * n) && holds(sg_plan_result_shape(plan, "p"), n)))
+        status =
+            sg_fail(err, SG_E_DATA, "%s: not a model of x [n, 2] -> p [n]: give the folder that `save` wrote", path);
     if (status == SG_OK) {
         memcpy(sg_plan_input(plan, "x"), x, (size_t)n * 2 * sizeof *x);
         status = sg_plan_run(plan, err);

@@ -75,7 +75,8 @@ typedef struct sg_model {
 } sg_model;
 /* Write the folder `path` (made if absent). Only entries that the graph reads are stored. Equal models give equal bytes. */
 sg_status sg_model_write(const char *path, const sg_model *model, sg_error *err);
-/* Read it back. All memory, graph and store included, belongs to the model: release with sg_model_free. */
+/* Read it back. All memory, graph and store included, belongs to the model: release with sg_model_free. Inputs of a model with an
+ * encoding, such as `train` leaves, are encoded and scaled rows: sg_trained_open and its like of models/ make them. */
 sg_status sg_model_read(sg_model **out, const char *path, sg_error *err);
 void sg_model_free(sg_model *model);
 
