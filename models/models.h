@@ -556,6 +556,8 @@ typedef struct sg_trained {
     float *thresholds; /* [labels] */
 } sg_trained;
 sg_status sg_trained_open(sg_trained **out, const char *folder, sg_error *err);
+/* The same, also of a folder that sg_model_write made of another graph: `schema` is NULL then, and it is good for a look alone. */
+sg_status sg_trained_open_any(sg_trained **out, const char *folder, sg_error *err);
 void sg_trained_free(sg_trained *trained);
 /* Are the files that the configuration names those the model was trained with? SG_E_CONFIG if a hash in run.json, beside the model
  * folder, is another; what has no run.json or cannot be hashed, such as a pipe, passes. */

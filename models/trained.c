@@ -53,7 +53,7 @@ static bool holds(const char *folder, const char *name)
 static sg_status read_thresholds(sg_trained *t, sg_error *err)
 {
     t->labels = t->model->n_labels;
-    t->thresholds = sg_calloc(t->labels, sizeof *t->thresholds);
+    t->thresholds = sg_calloc(t->labels ? t->labels : 1, sizeof *t->thresholds);
     if (!t->thresholds)
         return sg_fail(err, SG_E_MEMORY, "out of memory");
     for (int64_t i = 0; i < t->labels; i++)
@@ -78,7 +78,7 @@ static sg_status check_folder(const char *folder, const char *model, sg_error *e
                          "%s is neither a run folder nor a model folder: there is no model.safetensors in it", folder);
 }
 
-static sg_status open_model(sg_trained *t, const char *folder, sg_error *err)
+static sg_status read_folder(sg_trained *t, const char *folder, sg_error *err)
 {
     if (!(t->folder = model_folder(folder)))
         return sg_fail(err, SG_E_MEMORY, "out of memory");
@@ -88,27 +88,61 @@ static sg_status open_model(sg_trained *t, const char *folder, sg_error *err)
                        "in %s/seed-N",
                        folder, folder);
     SG_TRY(check_folder(folder, t->folder, err));
-    SG_TRY(sg_model_read(&t->model, t->folder, err));
-    if (strcmp(t->model->task, "mlc") != 0)
-        return sg_fail(err, SG_E_UNSUPPORTED, "%s: a model of task '%.40s', not mlc", t->folder, t->model->task);
+    return sg_model_read(&t->model, t->folder, err);
+}
+
+static sg_status read_encoding(sg_trained *t, sg_error *err)
+{
     const char *encoding = t->model->encoding;
     SG_TRY(sg_encoding_load(encoding, strlen(encoding), &t->schema, &t->preprocess, err));
     if (t->schema->n_labels != t->model->n_labels)
         return sg_fail_at(err, SG_E_DATA, t->folder, 0, 0, "the encoding has %lld labels, the model %lld",
                           (long long)t->schema->n_labels, (long long)t->model->n_labels);
+    return SG_OK;
+}
+
+static bool is_trained(const sg_trained *t) { return strcmp(t->model->task, "mlc") == 0; }
+
+static sg_status open_any(sg_trained *t, const char *folder, sg_error *err)
+{
+    SG_TRY(read_folder(t, folder, err));
+    if (is_trained(t))
+        SG_TRY(read_encoding(t, err));
     return read_thresholds(t, err);
 }
 
-sg_status sg_trained_open(sg_trained **out, const char *folder, sg_error *err)
+static sg_status open_trained(sg_trained *t, const char *folder, sg_error *err)
+{
+    SG_TRY(open_any(t, folder, err));
+    if (!is_trained(t))
+        return sg_fail(err, SG_E_UNSUPPORTED,
+                       "%s is not a model that `train` left: its task is '%.40s', not mlc (`model info` tells what it "
+                       "holds)",
+                       t->folder, t->model->task);
+    return SG_OK;
+}
+
+static sg_status open_by(sg_status (*open)(sg_trained *, const char *, sg_error *), sg_trained **out,
+                         const char *folder, sg_error *err)
 {
     sg_trained *t = sg_calloc(1, sizeof *t);
-    sg_status status = t ? open_model(t, folder, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
+    sg_status status = t ? open(t, folder, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
     *out = t;
     if (status != SG_OK) {
         sg_trained_free(t);
         *out = NULL;
     }
     return status;
+}
+
+sg_status sg_trained_open(sg_trained **out, const char *folder, sg_error *err)
+{
+    return open_by(open_trained, out, folder, err);
+}
+
+sg_status sg_trained_open_any(sg_trained **out, const char *folder, sg_error *err)
+{
+    return open_by(open_any, out, folder, err);
 }
 
 void sg_trained_free(sg_trained *t)

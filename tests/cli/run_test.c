@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "ops/ops.h"
 #include "serialize/serialize.h"
 #include "tests/support/program.h"
 
@@ -318,6 +319,49 @@ static void train_evaluate_predict(void **state)
     json_t *scored = document("score toy.arff p.jsonl --json", 0);
     assert_true(json_number_value(json_object_get(json_object_get(scored, "metrics"), "example_f1")) > 0.8);
     json_decref(scored);
+}
+
+/* A model that C wrote, y = 2 x, of rows as many as one likes. */
+static void write_model(const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", program_folder, name);
+    sg_graph *graph = sg_graph_new();
+    sg_store *store = sg_store_new(SG_F32);
+    sg_value a = sg_param(sg_scope_root(graph, store), "a", SG_SHAPE(3), sg_init_constant(2));
+    sg_value x = sg_input(graph, "x", SG_F32, sg_shape_named(SG_SHAPE(4, 3), 0, "batch"));
+    sg_result(graph, "y", sg_mul(x, a));
+    sg_store_initialise(store, 1);
+    assert_int_equal(sg_model_write(path, &(sg_model){.graph = graph, .store = store}, NULL), SG_OK);
+    sg_store_free(store);
+    sg_graph_free(graph);
+}
+
+static const char *first_name(const json_t *document, const char *kind)
+{
+    const json_t *one = json_array_get(json_object_get(document, kind), 0);
+    return json_string_value(json_object_get(one, "name"));
+}
+
+static void info_of_any_model(void **state)
+{
+    (void)state;
+    write_model("own");
+    succeeds("model info own", "input   x     f32    [batch=4, 3]\n");
+    succeeds("model info own", "result  y     f32    [batch=4, 3]\n");
+    succeeds("model info own", "tensor  a     f32    [3]\n");
+    json_t *own = document("model info own --json", 0);
+    assert_string_equal(first_name(own, "inputs"), "x");
+    assert_string_equal(first_name(own, "results"), "y");
+    assert_string_equal(first_name(own, "tensors"), "a");
+    json_t *axes = json_object_get(json_array_get(json_object_get(own, "inputs"), 0), "axes");
+    assert_string_equal(json_string_value(json_array_get(axes, 0)), "batch");
+    assert_true(json_is_null(json_array_get(axes, 1)));
+    json_decref(own);
+    fails("eval own toy.arff", 1, "own is not a model that `train` left: its task is '', not mlc");
+    write_data("toy.arff");
+    succeeds("train " TOY "--epochs 1 -q --layout sparse -o thin", "test");
+    succeeds("model info thin", "x.indptr");
 }
 
 static void equal_seeds_equal_bytes(void **state)
@@ -664,12 +708,19 @@ static void changed_data_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(graph_without_data),        cmocka_unit_test(data_commands),
-        cmocka_unit_test(data_from_pipes),           cmocka_unit_test(standard_input_has_one_name),
-        cmocka_unit_test(train_evaluate_predict),    cmocka_unit_test(files_are_read_as_in_training),
-        cmocka_unit_test(equal_seeds_equal_bytes),   cmocka_unit_test(data_folders),
-        cmocka_unit_test(broken_models_are_refused), cmocka_unit_test(waiting_commands_end),
-        cmocka_unit_test(interrupted_runs_go_on),    cmocka_unit_test(changed_data_is_refused),
+        cmocka_unit_test(graph_without_data),
+        cmocka_unit_test(data_commands),
+        cmocka_unit_test(data_from_pipes),
+        cmocka_unit_test(standard_input_has_one_name),
+        cmocka_unit_test(train_evaluate_predict),
+        cmocka_unit_test(files_are_read_as_in_training),
+        cmocka_unit_test(info_of_any_model),
+        cmocka_unit_test(equal_seeds_equal_bytes),
+        cmocka_unit_test(data_folders),
+        cmocka_unit_test(broken_models_are_refused),
+        cmocka_unit_test(waiting_commands_end),
+        cmocka_unit_test(interrupted_runs_go_on),
+        cmocka_unit_test(changed_data_is_refused),
     };
     return cmocka_run_group_tests(tests, program_make_folder, program_remove_folder);
 }
