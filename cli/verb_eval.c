@@ -104,21 +104,29 @@ static void recall_run(const char *folder, json_t *document)
     sg_free(text);
 }
 
-/* The metrics have two names in the document: that of a run's metrics.json, and that of `score`, so that what reads those reads this. */
+/* Metrics of the test part have two names in the document: that of a run's metrics.json, and that of `score`, so that what reads
+ * those reads this. Of other files they are no test part's. */
+static json_t *document_of(const sg_cli *cli, const evaluation *e)
+{
+    json_t *metrics = sg_metrics_document(&e->metrics);
+    json_t *document = json_pack("{s:o,s:n,s:n}", "run", sg_json_text(cli->arguments[0]), "epoch", "best");
+    if (e->divided)
+        json_object_set(document, "test", metrics);
+    json_object_set_new(document, "metrics", metrics);
+    json_object_set_new(document, "rows", json_integer((json_int_t)e->count));
+    recall_run(cli->arguments[0], document);
+    return document;
+}
+
 static int report(const sg_cli *cli, const evaluation *e)
 {
     sg_metrics none = {0};
     int code = sg_require_hold(cli, &none, &e->metrics);
-    if (!cli->json) {
-        printf("model                  %s\nrows                   %lld\n", e->trained->folder, (long long)e->count);
-        sg_metrics_print(&e->metrics, "");
-        return code;
-    }
-    json_t *test = sg_metrics_document(&e->metrics);
-    json_t *document = json_pack("{s:o,s:n,s:n,s:O,s:o,s:I}", "run", sg_json_text(cli->arguments[0]), "epoch", "best",
-                                 "test", test, "metrics", test, "rows", (json_int_t)e->count);
-    recall_run(cli->arguments[0], document);
-    return sg_cli_json(document, code);
+    if (cli->json)
+        return sg_cli_json(document_of(cli, e), code);
+    printf("model                  %s\nrows                   %lld\n", e->trained->folder, (long long)e->count);
+    sg_metrics_print(&e->metrics, "");
+    return code;
 }
 
 static int run(sg_cli *cli)

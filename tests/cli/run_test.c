@@ -304,6 +304,10 @@ static void train_evaluate_predict(void **state)
     double after = json_number_value(json_object_get(json_object_get(evaluated, "test"), "example_f1"));
     assert_true(before - after < 1e-7 && after - before < 1e-7);
     json_decref(evaluated);
+    evaluated = document("eval run toy.arff --json -q --threads 1", 0);
+    assert_non_null(json_object_get(evaluated, "metrics"));
+    assert_null(json_object_get(evaluated, "test")); /* the file is none */
+    json_decref(evaluated);
     json_decref(trained);
     json_decref(document("eval run --require 'test/example_f1>=2' -q --threads 1 --json", 5));
     json_decref(document("eval run --require 'test/example_f1>=0.5' -q --threads 1 --json", 0));
