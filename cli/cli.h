@@ -49,7 +49,8 @@ enum {
 /* Keys that commands read, for `reads`: how files are read, which ones, how rows are divided, where to compute. */
 #define SG_READS_FORM                                                                                                  \
     "|data.dir|data.format|data.labels_xml|data.labels|data.positive|data.arff_index_base|data.index_base|"            \
-    "data.features_count|data.labels_count|data.keep_blank|data.close_hierarchy|data.nominal|data.layout|"
+    "data.label_base|data.features_count|data.labels_count|data.keep_blank|data.close_hierarchy|data.nominal|"         \
+    "data.layout|"
 #define SG_READS_FILES "|data.files|data.train|data.validation|data.test|"
 #define SG_READS_PARTS "|data.split|data.split_seed|data.fractions|data.dev_fraction|"
 #define SG_READS_DEVICE "|threads|device|precision|"

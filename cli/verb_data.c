@@ -325,8 +325,8 @@ const sg_verb sg_verb_data_convert = {
     .arguments = "[FILE...]",
     .summary = "write a data set in another format",
     .description =
-        "Features are written as they enter a net (nominal attributes encoded, nothing scaled). A name that\n"
-        "ends in .gz is compressed.",
+        "Features are written as they enter a net (nominal attributes encoded, nothing scaled), in LIBSVM from 1\n"
+        "and its labels from 0, whatever the files count from. A name that ends in .gz is compressed.",
     .takes = SG_TAKES_CONFIG | SG_TAKES_OUTPUT | SG_TAKES_JSON | SG_TAKES_VERBOSE,
     .reads = SG_READS_FORM,
     .reads_when = reads_files,

@@ -15,6 +15,7 @@ static sg_read_options read_options(const sg_config *config, const char *labels_
     options.positive = v->data.positive;
     options.arff_index_base = (int32_t)v->data.arff_index_base;
     options.index_base = (int32_t)v->data.index_base;
+    options.label_base = (int32_t)v->data.label_base;
     options.features = v->data.features_count;
     options.labels = v->data.labels_count;
     options.keep_blank = v->data.keep_blank;

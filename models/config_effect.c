@@ -84,17 +84,18 @@ sg_status sg_config_check_format(const sg_config *config, sg_data_format format,
     static const struct {
         const char *key;
         bool arff;
-    } table[] = {{"data.labels", true},        {"data.positive", true},    {"data.arff_index_base", true},
-                 {"data.nominal", true},       {"data.index_base", false}, {"data.features_count", false},
-                 {"data.labels_count", false}, {"data.keep_blank", false}};
+    } table[] = {{"data.labels", true},          {"data.positive", true},      {"data.arff_index_base", true},
+                 {"data.nominal", true},         {"data.index_base", false},   {"data.label_base", false},
+                 {"data.features_count", false}, {"data.labels_count", false}, {"data.keep_blank", false}};
     bool arff = format == SG_DATA_ARFF;
     for (size_t k = 0; k < sizeof table / sizeof *table; k++)
         if (table[k].arff != arff && is_typed(config, sg_option_index(sg_option_find(table[k].key))))
             return sg_config_fail(config, table[k].key, err, "%s has no effect on %s files", table[k].key,
                                   arff ? "ARFF" : "LIBSVM and XC");
-    if (format == SG_DATA_XC && is_typed(config, sg_option_index(sg_option_find("data.index_base"))))
-        return sg_config_fail(config, "data.index_base", err,
-                              "data.index_base has no effect on XC files, which count from 0");
+    static const char *const bases[] = {"data.index_base", "data.label_base"};
+    for (size_t k = 0; format == SG_DATA_XC && k < sizeof bases / sizeof *bases; k++)
+        if (is_typed(config, sg_option_index(sg_option_find(bases[k]))))
+            return sg_config_fail(config, bases[k], err, "%s has no effect on XC files, which count from 0", bases[k]);
     return SG_OK;
 }
 

@@ -61,9 +61,10 @@ static json_t *save_preprocess(const sg_preprocess *p)
 
 char *sg_encoding_save(const sg_schema *s, const sg_preprocess *p)
 {
-    json_t *root = json_pack("{s:s, s:i, s:s, s:b, s:o, s:o}", "format", sg_data_format_name(s->format), "index_base",
-                             s->index_base, "relation", s->relation, "hierarchical", s->hierarchical, "columns",
-                             save_columns(s), "labels", text_list(s->label_names, s->n_labels));
+    json_t *root =
+        json_pack("{s:s, s:i, s:i, s:s, s:b, s:o, s:o}", "format", sg_data_format_name(s->format), "index_base",
+                  s->index_base, "label_base", s->label_base, "relation", s->relation, "hierarchical", s->hierarchical,
+                  "columns", save_columns(s), "labels", text_list(s->label_names, s->n_labels));
     if (root && s->positive)
         json_object_set_new(root, "positive", json_string(s->positive));
     if (root && p && json_object_set_new(root, "preprocess", save_preprocess(p)) != 0) {
@@ -133,9 +134,12 @@ static sg_status load_schema(sg_schema *s, const json_t *root, sg_error *err)
     const char *relation = json_string_value(json_object_get(root, "relation"));
     const char *positive = json_string_value(json_object_get(root, "positive"));
     int64_t base = json_integer_value(json_object_get(root, "index_base"));
-    if (!format || !sg_data_format_parse(format, &s->format) || !relation || base < 0 || base > 1)
-        return bad(err, "format, relation or index base");
+    int64_t label_base = json_integer_value(json_object_get(root, "label_base"));
+    if (!format || !sg_data_format_parse(format, &s->format) || !relation || base < 0 || base > 1 || label_base < 0 ||
+        label_base > 1)
+        return bad(err, "format, relation, index base or label base");
     s->index_base = (int32_t)base;
+    s->label_base = (int32_t)label_base;
     s->hierarchical = json_is_true(json_object_get(root, "hierarchical"));
     sg_free(s->relation);
     s->relation = sg_strdup(relation);

@@ -70,7 +70,7 @@ sg_dataset_info sg_dataset_describe(const sg_dataset *d)
 
 /* ---- labels that are never on */
 
-/* Labels that are numbers stand at their number, from 0, so that files which count from 1 never have the first. */
+/* Labels that are numbers stand at their number, by default from 0, so that files which count from 1 never have the first. */
 static bool may_count_from_one(const sg_dataset *d)
 {
     bool on = d->schema->format == SG_DATA_ARFF || strcmp(d->schema->label_names[0], "0") != 0;
@@ -90,6 +90,16 @@ static void add_name(char *names, size_t size, const char *name, int64_t before)
         snprintf(names + at, size - at, ", ...");
 }
 
+static const char *advice(const sg_dataset *d)
+{
+    if (!may_count_from_one(d))
+        return "add rows that have such labels, or leave the labels out";
+    return d->schema->format == SG_DATA_XC
+               ? "labels of XC files count from 0; in a file that counts from 1 write each as one less"
+               : "labels that are numbers count from 0; --label-base 1 (data.label_base) reads a file that counts from "
+                 "1";
+}
+
 static void note_absent(const sg_dataset *d, const int64_t *rows, int64_t n, sg_notes *notes)
 {
     char names[256] = "";
@@ -101,9 +111,7 @@ static void note_absent(const sg_dataset *d, const int64_t *rows, int64_t n, sg_
     if (absent)
         sg_note_add(notes, true, "%lld of %lld labels %s on in no %srow, so never predicted (%s): %s",
                     (long long)absent, (long long)d->labels, absent == 1 ? "is" : "are", rows ? "training " : "", names,
-                    may_count_from_one(d)
-                        ? "labels that are numbers count from 0; in a file that counts from 1 write each as one less"
-                        : "add rows that have such labels, or leave the labels out");
+                    advice(d));
 }
 
 void sg_dataset_note_absent(sg_dataset *d, const int64_t *rows, int64_t n)

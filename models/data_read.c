@@ -32,6 +32,8 @@ static sg_status check_options(const sg_read_options *o, sg_error *err)
         return sg_fail(err, SG_E_CONFIG, "arff_index_base is 0 or 1, not %d", o->arff_index_base);
     if (o->index_base < -1 || o->index_base > 1)
         return sg_fail(err, SG_E_CONFIG, "index_base is 0 or 1, not %d", o->index_base);
+    if (o->label_base != 0 && o->label_base != 1)
+        return sg_fail(err, SG_E_CONFIG, "label_base is 0 or 1, not %d", o->label_base);
     if (o->features < 0 || o->features > SG_MAX_COLUMNS || o->labels < 0 || o->labels > SG_MAX_COLUMNS)
         return sg_fail(err, SG_E_CONFIG, "the number of features or labels is out of range");
     return SG_OK;

@@ -63,6 +63,7 @@ sg_schema *sg_schema_copy(const sg_schema *from)
     bool ok = true;
     s->format = from->format;
     s->index_base = from->index_base;
+    s->label_base = from->label_base;
     s->n_features = from->n_features;
     s->hierarchical = from->hierarchical;
     sg_free(s->relation);

@@ -1,5 +1,5 @@
 /* Multi-label LIBSVM rows, `l1,l2 index:value ...`, and files of the extreme classification repository, which are
- * the same with a header `rows features labels`. Indices count from 0 under a header, else from the base of LIBSVM or
+ * the same with a header `rows features labels`. Indices and labels count from 0 under a header, else from the base of LIBSVM or
  * the one given: the form of a file decides, for a trained model's files too, and its contents are never guessed at. */
 #include "models/data_internal.h"
 
@@ -12,8 +12,9 @@ typedef struct svm_reader {
     sg_builder builder;
     sg_lines *lines;
     int32_t file;
-    int32_t base;
-    bool first_headed;                                   /* the first file has a header: then all have one */
+    int32_t base, label_base; /* numbers of the first feature and label of this file */
+    bool counted;             /* labels of the given schema are numbers, from its own base on */
+    bool first_headed;        /* the first file has a header: then all have one */
     int64_t header_rows, header_features, header_labels; /* -1 without header */
     int64_t features;                                    /* largest index so far + 1 */
     sg_names labels; /* label text -> number, by first appearance (or by the schema) */
@@ -45,6 +46,30 @@ static bool whole_number(const char *text, int64_t *out)
            sg_text_integer(text, text + strlen(text), out);
 }
 
+/* Labels that count have bounds; others are names, any text. */
+static sg_status check_label(const svm_reader *r, const char *at, const char *text, const int64_t *number,
+                             sg_error *err)
+{
+    int64_t limit = r->header_labels >= 0 ? r->header_labels : SG_MAX_COLUMNS;
+    bool named = r->header_labels < 0 && r->label_base == 0;
+    if (number ? *number >= r->label_base && *number < limit : named)
+        return SG_OK;
+    return sg_lines_fail(r->lines, at, err,
+                         r->label_base ? "label %.60s is not a number from 1 to %lld: labels were said to count from 1 "
+                                         "(--label-base, data.label_base)"
+                                       : "label %.60s is not a number below %lld: labels count from 0",
+                         text, (long long)(limit - r->label_base));
+}
+
+/* The label as the schema calls it, which may count from elsewhere than this file. */
+static bool rename_label(const svm_reader *r, char **text, int64_t number)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%lld", (long long)(number - r->label_base + r->options->schema->label_base));
+    sg_free(*text);
+    return (*text = sg_strdup(name)) != NULL;
+}
+
 /* Takes ownership of `text`. */
 static sg_status new_label(svm_reader *r, char *text, int32_t *label, sg_error *err)
 {
@@ -66,12 +91,11 @@ static sg_status take_label(svm_reader *r, const char *begin, const char *end, s
     char *text = sg_text_copy(begin, end);
     if (!text)
         return no_memory(r, err);
-    int64_t number = 0, limit = r->header_labels >= 0 ? r->header_labels : SG_MAX_COLUMNS;
+    int64_t number = 0;
     bool whole = whole_number(text, &number);
-    sg_status status = SG_OK;
-    if ((whole && number >= limit) || (!whole && r->header_labels >= 0))
-        status = sg_lines_fail(r->lines, begin, err, "label %.60s is not a number below %lld: labels count from 0",
-                               text, (long long)limit);
+    sg_status status = check_label(r, begin, text, whole ? &number : NULL, err);
+    if (status == SG_OK && whole && r->counted && !rename_label(r, &text, number))
+        return no_memory(r, err);
     int32_t label = sg_names_find(&r->labels, text);
     r->numeric &= whole;
     if (status == SG_OK && label < 0 && r->options->schema)
@@ -248,6 +272,11 @@ static int32_t base_of(const svm_reader *r, bool header)
     return header ? 0 : r->options->index_base >= 0 ? r->options->index_base : 1;
 }
 
+static int32_t label_base_of(const svm_reader *r, bool header)
+{
+    return header || (r->options->schema && !r->counted) ? 0 : r->options->label_base;
+}
+
 /* A header is three whole numbers in line 1: a row never looks like that, since its features have a ':'. */
 static sg_status read_start(svm_reader *r, sg_error *err)
 {
@@ -266,6 +295,7 @@ static sg_status read_start(svm_reader *r, sg_error *err)
     if (r->file == 0)
         r->first_headed = header;
     r->base = base_of(r, header);
+    r->label_base = label_base_of(r, header);
     return header ? check_header(r, h, err) : read_row(r, text, err);
 }
 
@@ -298,17 +328,19 @@ static sg_status number_labels(svm_reader *r, int64_t *n_labels, sg_error *err)
     *n_labels = r->n_labels;
     if (!r->numeric)
         return SG_OK;
-    int64_t count = r->header_labels >= 0 ? r->header_labels : r->options->labels, largest = -1, number = 0;
+    int32_t base = label_base_of(r, r->first_headed);
+    int64_t count = r->header_labels >= 0 ? r->header_labels : r->options->labels, end = 0, number = 0;
     for (int32_t i = 0; i < r->n_labels; i++)
-        if (whole_number(r->label_text[i], &number) && number > largest)
-            largest = number;
-    if (count > 0 && largest >= count)
-        return sg_fail_at(err, SG_E_DATA, d->files[0], 0, 0, "label %lld, but there are %lld labels, from 0%s",
-                          (long long)largest, (long long)count, r->header_labels < 0 ? " (data.labels_count)" : "");
-    *n_labels = count > 0 ? count : largest + 1;
+        if (whole_number(r->label_text[i], &number) && number - base >= end)
+            end = number - base + 1;
+    if (count > 0 && end > count)
+        return sg_fail_at(err, SG_E_DATA, d->files[0], 0, 0, "label %lld, but there are %lld labels, from %d%s",
+                          (long long)(end - 1 + base), (long long)count, base,
+                          r->header_labels < 0 ? " (data.labels_count)" : "");
+    *n_labels = count > 0 ? count : end;
     for (int64_t i = 0; i < r->builder.on; i++) {
         whole_number(r->label_text[d->label_index[i]], &number);
-        d->label_index[i] = (int32_t)number;
+        d->label_index[i] = (int32_t)(number - base);
     }
     return SG_OK;
 }
@@ -329,15 +361,17 @@ static sg_schema *make_schema(svm_reader *r, int64_t features, int64_t n_labels)
     sg_schema *s = sg_schema_new(features, n_labels);
     bool ok = s != NULL;
     char name[32];
-    if (ok)
+    if (ok) {
         s->index_base = base_of(r, r->first_headed);
+        s->label_base = label_base_of(r, r->first_headed);
+    }
     for (int64_t j = 0; ok && j < features; j++) {
         snprintf(name, sizeof name, "f%lld", (long long)j + s->index_base);
         s->columns[j] = (sg_column){sg_strdup(name), SG_COLUMN_NUMERIC, 0, NULL, -1, j};
         ok = s->columns[j].name != NULL;
     }
     for (int64_t i = 0; ok && i < n_labels; i++) {
-        snprintf(name, sizeof name, "%lld", (long long)i);
+        snprintf(name, sizeof name, "%lld", (long long)i + s->label_base);
         ok = (s->label_names[i] = sg_strdup(r->numeric ? name : r->label_text[i])) != NULL;
     }
     if (!ok) {
@@ -374,9 +408,19 @@ static sg_status make_dataset(svm_reader *r, sg_dataset **out, sg_error *err)
     return sg_builder_finish(&r->builder, schema, r->options->layout, out, err);
 }
 
+static bool counts_labels(const sg_schema *s)
+{
+    int64_t number;
+    for (int64_t i = 0; i < s->n_labels; i++)
+        if (!whole_number(s->label_names[i], &number) || number != i + s->label_base)
+            return false;
+    return true;
+}
+
 static sg_status read_files(svm_reader *r, const char *const *paths, int32_t n, sg_lines **opened, sg_error *err)
 {
     const sg_schema *given = r->options->schema;
+    r->counted = given && counts_labels(given);
     for (int64_t i = 0; given && i < given->n_labels; i++)
         if (!sg_names_add(&r->labels, given->label_names[i], (int32_t)i))
             return sg_fail(err, SG_E_MEMORY, "out of memory reading %s", paths[0]);

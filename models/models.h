@@ -44,6 +44,7 @@ typedef struct sg_column {
 typedef struct sg_schema {
     sg_data_format format; /* what it was read from */
     int32_t index_base;    /* LIBSVM and XC: number of the first feature */
+    int32_t label_base;    /* and of the first label, where labels are numbers */
     char *relation;        /* ARFF, else "" */
     int64_t n_columns, n_features, n_labels;
     sg_column *columns;
@@ -63,6 +64,7 @@ typedef struct sg_read_options {
     const char *positive;    /* value of a label column that means "on"; NULL: 1, yes, true, t */
     int32_t arff_index_base; /* sparse ARFF rows: 0 (standard) or 1 (Clus) */
     int32_t index_base;      /* first feature of LIBSVM rows: 0 or 1; -1: 1. XC files count from 0 */
+    int32_t label_base;      /* first label of LIBSVM rows, if labels are numbers: 0 or 1. XC files count from 0 */
     int64_t features;        /* LIBSVM without header: number of features; 0: the largest index */
     int64_t labels;          /* LIBSVM without header: number of labels if they are numbers; 0: the largest */
     bool keep_blank;         /* LIBSVM: a blank line is a row with nothing on it (else an error) */

@@ -62,6 +62,7 @@ typedef enum sg_energy_method { SG_METHOD_NCE } sg_energy_method;
     X(data, positive, TEXT, "", "", "positive", "value of a label column that means on; unset: 1, yes, true or t")      \
     X(data, arff_index_base, INT, "0", "[0, 1]", "arff-index-base", "number of the first column in sparse ARFF rows")  \
     X(data, index_base, INT, "-1", "[-1, 1]", "index-base", "first feature of LIBSVM rows; -1: 1 (XC files count from 0)")\
+    X(data, label_base, INT, "0", "[0, 1]", "label-base", "first label of LIBSVM rows, where labels are numbers")               \
     X(data, features_count, INT, "0", "[0, 100000000]", "", "features of LIBSVM rows; 0: the largest index")           \
     X(data, labels_count, INT, "0", "[0, 100000000]", "", "labels of LIBSVM rows; 0: the largest number")              \
     X(data, keep_blank, BOOL, "false", "", "keep-blank", "a blank LIBSVM line is a row without features and labels")   \

@@ -167,6 +167,7 @@ static sg_status read_options(const sg_trained *t, sg_read_options *out, sg_erro
     out->schema = t->schema;
     out->keep_blank = c->data.keep_blank;
     out->index_base = (int32_t)c->data.index_base;
+    out->label_base = (int32_t)c->data.label_base;
     out->arff_index_base = (int32_t)c->data.arff_index_base;
     sg_config_free(recipe);
     return SG_OK;

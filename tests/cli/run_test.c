@@ -412,6 +412,12 @@ static void files_are_read_as_in_training(void **state)
     assert_string_equal(xc.out, svm.out);
     outcome_release(&xc);
     outcome_release(&svm);
+    write_file("one.svm", "2 1:1 3:2\n1 2:1\n1,2 1:2 2:3\n");
+    succeeds("train " AS_ALL("one.svm") "--label-base 1 --set model.hidden=[2] -o from-one", "test");
+    succeeds("eval from-one one.svm --threads 1", "example_f1");
+    succeeds("predict from-one one.svm --threads 1", "\"2\":");
+    json_decref(document("predict from-one one.svm --threads 1 -o one.jsonl --json", 0));
+    succeeds("score one.svm one.jsonl --label-base 1", "example_f1");
     write_file("far.svm", "1 1:1 9:4\n");
     static const char *const far[] = {"eval of-xc far.svm --threads 1", "predict of-xc far.svm --threads 1"};
     for (int i = 0; i < 2; i++) {

@@ -153,6 +153,8 @@ static const struct {
     {"data info toy.arff --index-base 0", "--index-base: data.index_base has no effect on ARFF files"},
     {"data info toy.svm --positive 1", "--positive: data.positive has no effect on LIBSVM and XC files"},
     {"data info toy.xc --index-base 1", "--index-base: data.index_base has no effect on XC files"},
+    {"data info toy.arff --label-base 1", "--label-base: data.label_base has no effect on ARFF files"},
+    {"data info toy.xc --label-base 1", "--label-base: data.label_base has no effect on XC files"},
     {"score toy.svm toy.svm --labels 2", "--labels: data.labels has no effect on LIBSVM and XC files"},
     {"score toy.arff toy.arff --index-base 0", "--index-base: data.index_base has no effect on ARFF files"},
     {"train --train toy.arff --keep-blank -o x", "data.keep_blank has no effect on ARFF files"},

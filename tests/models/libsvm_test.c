@@ -137,11 +137,44 @@ static void options_count(void **state)
     sg_dataset_free(d);
 }
 
+/* Labels are called as the file calls them and stand from 0; what does not count from 1 is refused. */
+static void labels_from_one(void **state)
+{
+    (void)state;
+    options.label_base = 1;
+    sg_dataset *d = good("1,3 1:1\n2 2:1\n");
+    assert_int_equal(d->labels, 3);
+    assert_int_equal(d->schema->label_base, 1);
+    assert_string_equal(d->schema->label_names[0], "1");
+    assert_string_equal(d->schema->label_names[2], "3");
+    assert_true(labels_are(d, 0, 2, 0) && labels_are(d, 1, 1, 1));
+    sg_dataset_note_absent(d, NULL, 0);
+    assert_int_equal(d->n_notes, 0);
+    options.schema = d->schema;
+    for (int i = 0; i < 2; i++) { /* a file of its kind, and one that counts from 0 */
+        sg_dataset *again = good(i ? "1 2 3\n0,2 0:1\n" : "1,3 1:1\n");
+        assert_true(labels_are(again, 0, 2, 0) && again->label_index[1] == 2);
+        sg_dataset_free(again);
+    }
+    wrong("4 1:1\n", "t.svm:1:1: label '4' is unknown to the model");
+    wrong("0 1:1\n", "t.svm:1:1: label 0 is not a number from 1 to");
+    options.schema = NULL;
+    sg_dataset_free(d);
+    wrong("1 1:1\n2,0 1:1\n", "t.svm:2:3: label 0 is not a number from 1 to");
+    wrong("a 1:1\n", "t.svm:1:1: label a is not a number from 1 to");
+    options.labels = 2;
+    wrong("3 1:1\n", "label 3, but there are 2 labels, from 1 (data.labels_count)");
+    options.labels = 0;
+    options.label_base = 2;
+    wrong("3 1:1\n", "label_base is 0 or 1, not 2");
+}
+
 /* Labels that no row has are told, and where files count from, if it may be that. */
 static void labels_without_rows(void **state)
 {
     (void)state;
-    static const char from_one[] = "labels that are numbers count from 0; in a file that counts from 1 write each",
+    static const char from_one[] = "labels that are numbers count from 0; --label-base 1 (data.label_base) reads",
+                      in_xc[] = "labels of XC files count from 0; in a file that counts from 1 write each as one less",
                       others[] = "add rows that have such labels";
     static const struct {
         const char *text, *told, *advice;
@@ -149,7 +182,7 @@ static void labels_without_rows(void **state)
         {"1 1:1\n2 1:2\n", "1 of 3 labels is on in no row, so never predicted ('0'): ", from_one},
         {"3 1:1\n9 1:2\n", "8 of 10 labels are on in no row, so never predicted ('0', '1', '2', ...): ", from_one},
         {"0 1:1\n2 1:2\n", "1 of 3 labels is on in no row, so never predicted ('1'): ", others},
-        {"2 1 3\n1 0:1\n2 0:2\n", "1 of 3 labels is on in no row, so never predicted ('0'): ", from_one},
+        {"2 1 3\n1 0:1\n2 0:2\n", "1 of 3 labels is on in no row, so never predicted ('0'): ", in_xc},
         {"a 1:1\nb 1:2\n", NULL, NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -279,6 +312,7 @@ int main(void)
         cmocka_unit_test_setup(wrong_rows, setup),
         cmocka_unit_test_setup(tables_with_commas, setup),
         cmocka_unit_test_setup(options_count, setup),
+        cmocka_unit_test_setup(labels_from_one, setup),
         cmocka_unit_test_setup(labels_without_rows, setup),
         cmocka_unit_test_setup(xc_header, setup),
         cmocka_unit_test_setup(trained_schema_of_the_other_form, setup),
