@@ -148,6 +148,8 @@ sg_status sg_cli_data_read(const sg_config *config, sg_status status, const char
 /* ---- recipes (recipes.c) */
 /* The folder of those that come with the program, written to `out`; NULL if it is not there. */
 const char *sg_cli_recipes(char out[PATH_MAX]);
+/* Their names, as -c takes them, each with a blank behind it. */
+void sg_cli_print_recipes(void);
 
 /* ---- help (help.c) */
 int sg_help_verb(const sg_cli *cli, const sg_verb *verb);

@@ -1,6 +1,7 @@
 /* recipes.c - where the recipes are that come with the program. */
 #include "cli/cli.h"
 
+#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,4 +21,18 @@ const char *sg_cli_recipes(char out[PATH_MAX])
             return out;
     }
     return NULL;
+}
+
+void sg_cli_print_recipes(void)
+{
+    char folder[PATH_MAX], pattern[PATH_MAX + 16];
+    glob_t found;
+    if (!sg_cli_recipes(folder))
+        return;
+    snprintf(pattern, sizeof pattern, "%s/*/*.yml", folder);
+    if (glob(pattern, 0, NULL, &found) != 0)
+        return;
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        printf("%s ", found.gl_pathv[i] + strlen(folder) + 1);
+    globfree(&found);
 }

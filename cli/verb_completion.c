@@ -107,7 +107,7 @@ static void bash_name(const char *name, char letter, const char *meta, const cha
     printf("--%s ", name);
 }
 
-/* The value of a flag: words, a file, or nothing to complete. */
+/* The value of a flag: words, a file or a recipe, or nothing to complete. */
 static void bash_value(const char *name, char letter, const char *meta, const char *words, const char *help)
 {
     (void)help;
@@ -123,6 +123,11 @@ static void bash_value(const char *name, char letter, const char *meta, const ch
         printf("\" -- \"$word\")); ");
     } else if (is_path(meta)) {
         printf("_sealgraph_files; ");
+    }
+    if (strcmp(name, "config") == 0) {
+        printf("COMPREPLY+=($(compgen -W \"");
+        sg_cli_print_recipes();
+        printf("\" -- \"$word\")); ");
     }
     printf("return ;;\n");
 }

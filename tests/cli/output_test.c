@@ -179,6 +179,7 @@ static void completion_of_bash(void **state)
     offers("train -c st", "step.txt");
     offers("train --config = st", "step.txt");
     offers("train -c tw", "two words");
+    offers("train -c yeast/c", "yeast/cross-entropy.yml");
     offers("train --seed s", "");
     offers("bench s", "step");
     offers("bench --plot s", "step.txt");
