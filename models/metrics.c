@@ -286,6 +286,27 @@ static sg_status check_sizes(int64_t rows, int64_t labels, int64_t *cells, sg_er
     return SG_OK;
 }
 
+static sg_status out_of_memory(int64_t rows, sg_error *err)
+{
+    return sg_fail(err, SG_E_MEMORY, "out of memory for metrics of %lld rows", (long long)rows);
+}
+
+sg_status sg_metrics_add_rankings(sg_metrics *out, const float *p, const float *y, const float *known, int64_t rows,
+                                  int64_t labels, sg_error *err)
+{
+    int64_t cells;
+    SG_TRY(check_sizes(rows, labels, &cells, err));
+    table t = {p, y, known, rows, labels, NULL};
+    scored *buffer = sg_calloc(cells + 1, sizeof *buffer);
+    if (!buffer)
+        return out_of_memory(rows, err);
+    row_rankings(&t, buffer, out);
+    column_rankings(&t, buffer, out);
+    pooled_ranking(&t, buffer, out);
+    sg_free(buffer);
+    return SG_OK;
+}
+
 sg_status sg_metrics_multilabel(sg_metrics *out, const float *p, const float *y, const float *known, int64_t rows,
                                 int64_t labels, const float *thresholds, bool ranking, sg_error *err)
 {
@@ -294,22 +315,12 @@ sg_status sg_metrics_multilabel(sg_metrics *out, const float *p, const float *y,
     SG_TRY(check_sizes(rows, labels, &cells, err));
     table t = {p, y, known, rows, labels, thresholds};
     sg_label_report *label = sg_calloc(labels, sizeof *label);
-    scored *buffer = ranking ? sg_calloc(cells + 1, sizeof *buffer) : NULL;
-    if (!label || (ranking && !buffer)) {
-        sg_free(label);
-        sg_free(buffer);
-        return sg_fail(err, SG_E_MEMORY, "out of memory for metrics of %lld rows", (long long)rows);
-    }
+    if (!label)
+        return out_of_memory(rows, err);
     example_metrics(&t, out);
     label_metrics(&t, label, out);
-    if (ranking) {
-        row_rankings(&t, buffer, out);
-        column_rankings(&t, buffer, out);
-        pooled_ranking(&t, buffer, out);
-    }
     sg_free(label);
-    sg_free(buffer);
-    return SG_OK;
+    return ranking ? sg_metrics_add_rankings(out, p, y, known, rows, labels, err) : SG_OK;
 }
 
 const sg_metric *sg_metrics_find(const sg_metrics *metrics, const char *name)

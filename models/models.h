@@ -227,6 +227,9 @@ typedef struct sg_metrics {
  * label first; n_tied@k rows tie at the cut), which sort the scores. */
 sg_status sg_metrics_multilabel(sg_metrics *out, const float *p, const float *y, const float *known, int64_t rows,
                                 int64_t labels, const float *thresholds, bool ranking, sg_error *err);
+/* The part of `ranking` alone, behind the metrics that are there: where sets are not what the scores say. */
+sg_status sg_metrics_add_rankings(sg_metrics *out, const float *p, const float *y, const float *known, int64_t rows,
+                                  int64_t labels, sg_error *err);
 const sg_metric *sg_metrics_find(const sg_metrics *metrics, const char *name); /* NULL if absent */
 
 /* One label's counts, for per-label reports. f1 is 0 where undefined. */

@@ -95,6 +95,20 @@ static void nothing_positive_is_undefined(void **state)
     near(&m, "micro_f1", 0);
 }
 
+/* Sets that are not what the scores say: the metrics of either are those of it alone. */
+static void sets_and_rankings_apart(void **state)
+{
+    (void)state;
+    const float y[] = {1, 0, 0, 0, 1, 1}, on[] = {1, 0, 0, 0, 1, 1}, p[] = {0.1f, 0.2f, 0.3f, 0.1f, 0.2f, 0.3f};
+    sg_metrics m, of_p = metrics_of(p, y, NULL, 2, 3);
+    assert_int_equal(sg_metrics_multilabel(&m, on, y, NULL, 2, 3, NULL, false, NULL), SG_OK);
+    assert_null(sg_metrics_find(&m, "lrap"));
+    assert_int_equal(sg_metrics_add_rankings(&m, p, y, NULL, 2, 3, NULL), SG_OK);
+    near(&m, "example_f1", 1);
+    near(&m, "lrap", (1.0 / 3 + 1) / 2);
+    near(&m, "ap.micro", value(&of_p, "ap.micro"));
+}
+
 static void thresholds_and_labels(void **state)
 {
     (void)state;
@@ -189,6 +203,7 @@ int main(void)
         cmocka_unit_test(by_hand),
         cmocka_unit_test(unknown_labels_and_ties),
         cmocka_unit_test(nothing_positive_is_undefined),
+        cmocka_unit_test(sets_and_rankings_apart),
         cmocka_unit_test(thresholds_and_labels),
         cmocka_unit_test(golden),
     };
