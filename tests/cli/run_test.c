@@ -246,7 +246,7 @@ static void standard_input_has_one_name(void **state)
         outcome_is_failure(program_run(cases[i].before, cases[i].arguments), cases[i].arguments, cases[i].code,
                            cases[i].message);
     fails("config show -c - <.", 1, "standard input: Is a directory");
-    fails("score toy.arff - --from jsonl <.", 1, "sealgraph: standard input: cannot read it");
+    fails("score toy.arff - --from jsonl <.", 1, "sealgraph: standard input: cannot read");
     fails("data convert toy.arff -o -", 2, "standard output does not tell a format");
     outcome o = program_run("echo 'train: {lr: 0.5}' |", "config show -c - --origin");
     assert_non_null(strstr(o.out, "# standard input:1:13"));
@@ -262,6 +262,28 @@ static void refused_before_reading(const char *arguments, const char *message)
     write_file("toy.arff", "@relation broken");
     fails(arguments, 2, message);
     write_data("toy.arff");
+}
+
+/* Metrics of sets are those of eval, whatever threshold the run has, and also of a file that has one score a row. */
+static void scores_as_evaluated(const char *run)
+{
+    static const char *const names[] = {"example_f1",      "micro_f1",     "macro_f1",
+                                        "subset_accuracy", "hamming_loss", "lrap"};
+    char arguments[128];
+    snprintf(arguments, sizeof arguments, "eval %s toy.arff --threads 1 --json", run);
+    json_t *expected = document(arguments, 0);
+    for (int top = 0; top < 2; top++) {
+        snprintf(arguments, sizeof arguments, "predict %s toy.arff --threads 1 -o p.jsonl --force --json%s", run,
+                 top ? " --top 1" : "");
+        json_decref(document(arguments, 0));
+        json_t *scored = document("score toy.arff p.jsonl --json", 0);
+        for (int i = 0; i < (top ? 5 : 6); i++)
+            if (json_number_value(json_object_get(json_object_get(scored, "metrics"), names[i])) !=
+                json_number_value(json_object_get(json_object_get(expected, "metrics"), names[i])))
+                fail_msg("%s: %s with top %d", run, names[i], top);
+        json_decref(scored);
+    }
+    json_decref(expected);
 }
 
 static void train_evaluate_predict(void **state)
@@ -320,9 +342,9 @@ static void train_evaluate_predict(void **state)
     succeeds("model info run", "task/G");
     succeeds("predict run toy.arff --threads 1", "\"scores\"");
     json_decref(document("predict run toy.arff -o p.jsonl --json --threads 1", 0));
-    json_t *scored = document("score toy.arff p.jsonl --json", 0);
-    assert_true(json_number_value(json_object_get(json_object_get(scored, "metrics"), "example_f1")) > 0.8);
-    json_decref(scored);
+    scores_as_evaluated("run");
+    succeeds("train " TOY "--epochs 15 --threshold 0.2 -o low", "low");
+    scores_as_evaluated("low");
 }
 
 /* A model that C wrote, y = 2 x, of rows as many as one likes. */
