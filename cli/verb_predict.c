@@ -156,7 +156,8 @@ const sg_verb sg_verb_predict = {
     .summary = "predict labels for the rows of files",
     .description =
         "FILEs are in a format of the training data; columns are found by name and label columns may be missing.\n"
-        "A label is predicted where its score reaches the threshold stored with the model.",
+        "A label is predicted where its score reaches the threshold stored with the model. The keys of jsonl and the\n"
+        "lines of labels are described in docs/conventions.md, under Predictions.",
     .takes = SG_TAKES_SETTINGS | SG_TAKES_OUTPUT | SG_TAKES_JSON | SG_TAKES_VERBOSE,
     .reads = SG_READS_DEVICE,
     .elsewhere = {"train.threshold", "a model keeps its own; lines of jsonl hold the scores, and `score GOLD P.jsonl "

@@ -47,6 +47,9 @@ static void labels_before_scores(void **state)
     scores("score gold.arff p.jsonl --set train.threshold=0.2", TWO_OF_THREE, NULL);
     write_file("half.yml", "train: {threshold: 0.5}\n");
     scores("score gold.arff p.jsonl -c half.yml", PERFECT, NULL);
+    outcome o = program_run("SEALGRAPH_TRAIN_THRESHOLD=0.5", "score gold.arff p.jsonl");
+    assert_true(o.code == 0 && strstr(o.out, PERFECT));
+    outcome_release(&o);
     scores("score gold.arff p.jsonl --per-label -", "b\t1\t0\t0\t", NULL);
     scores("score gold.arff p.jsonl --per-label - --threshold 0.5", "b\t0\t0\t1\t", NULL);
     write_file("p.jsonl", "{\"scores\":{\"a\":1,\"b\":0,\"c\":0}}\n" ROW_1 ROW_2);
@@ -143,12 +146,24 @@ static void pairs_read_as_data(void **state)
     scores("score gold.svm p.csv --from labels", TWO_OF_THREE, "3 of 3 rows");
 }
 
+static void forms_are_described(void **state)
+{
+    (void)state;
+    static const char *const commands[] = {"score --help", "predict --help"};
+    for (int i = 0; i < 2; i++) {
+        succeeds(commands[i], "docs/conventions.md");
+        succeeds(commands[i], "under Predictions");
+    }
+    succeeds("score --help", ".jsonl, .labels or .txt, anything else is a data set");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(labels_before_scores),   cmocka_unit_test(missing_scores_are_told),
         cmocka_unit_test(thresholds_want_scores), cmocka_unit_test(first_lines_and_mismatches),
         cmocka_unit_test(packed_predictions),     cmocka_unit_test(pairs_read_as_data),
+        cmocka_unit_test(forms_are_described),
     };
     return cmocka_run_group_tests(tests, program_make_folder, program_remove_folder);
 }
