@@ -115,14 +115,15 @@ static void take_calls_back(sg_cpu_team *t)
     }
 }
 
+/* Either the last member sees the flag and posts, or the leader takes it back itself. A member that was the last of an earlier
+ * job may be so late that it sees the flag of this one: then the leader wakes too early, and waits again. */
 static void wait_for_members(sg_cpu_team *t)
 {
-    if (spin(&t->busy, 0))
-        return;
-    atomic_store(&t->leader_asleep, true);
-    /* Either the last member sees the flag and posts, or the leader takes it back itself. */
-    if (atomic_load(&t->busy) != 0 || !atomic_exchange(&t->leader_asleep, false))
-        sleep_on(&t->done);
+    while (!spin(&t->busy, 0)) {
+        atomic_store(&t->leader_asleep, true);
+        if (atomic_load(&t->busy) != 0 || !atomic_exchange(&t->leader_asleep, false))
+            sleep_on(&t->done);
+    }
 }
 
 static void report(sg_cpu_team *t)
