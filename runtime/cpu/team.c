@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "runtime/cpu/cpu_internal.h"
 
@@ -31,6 +32,7 @@ typedef struct member {
 struct sg_cpu_team {
     int32_t size, started; /* members wanted; members there are, the leader among them */
     member *member;        /* the leader is the first */
+    pid_t process;         /* that the other members are threads of */
     sg_cpu_range_fn fn;    /* NULL: the team is over */
     void *arg;
     int32_t used;                      /* members that are called to the present job */
@@ -218,9 +220,18 @@ sg_cpu_team *sg_cpu_team_new(int32_t threads)
         sg_free_aligned(all);
         return NULL;
     }
-    *t = (sg_cpu_team){.size = threads, .started = 1, .member = all};
+    *t = (sg_cpu_team){.size = threads, .started = 1, .member = all, .process = getpid()};
     sem_init(&t->done, 0, 0);
     return t;
+}
+
+/* A child of fork() has the team, but not its threads. */
+static void forget_lost(sg_cpu_team *t)
+{
+    if (t->process == getpid())
+        return;
+    t->process = getpid();
+    t->started = 1;
 }
 
 /* With the first run, so that a device that only compiles has none. Signals are for the program's own threads. If the system
@@ -246,6 +257,7 @@ void sg_cpu_team_free(sg_cpu_team *t)
 {
     if (!t)
         return;
+    forget_lost(t);
     hand_out(t, t->started, NULL, NULL);
     for (int32_t k = 1; k < t->started; k++) {
         pthread_join(t->member[k].thread, NULL);
@@ -262,6 +274,7 @@ void sg_cpu_run(sg_cpu_team *t, void (*body)(void *user), void *user)
         body(user);
         return;
     }
+    forget_lost(t);
     if (t->started < t->size)
         start(t);
     current = t;

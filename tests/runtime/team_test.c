@@ -6,7 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <pthread.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -96,6 +98,30 @@ static void a_team_serves_many_runs(void **state)
     sg_cpu_team_free(team);
 }
 
+/* A child process has the team, but not its threads. */
+static void a_team_outlives_a_fork(void **state)
+{
+    (void)state;
+    static work w;
+    sg_cpu_team *team = sg_cpu_team_new(4);
+    assert_non_null(team);
+    w.threads = 4;
+    sg_cpu_run(team, jobs, &w);
+    for (int runs = 0; runs < 2; runs++) {
+        int status = -1;
+        pid_t child = fork();
+        if (child == 0) {
+            if (runs)
+                sg_cpu_run(team, jobs, &w);
+            sg_cpu_team_free(team);
+            _exit(w.good ? 0 : 1);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+    sg_cpu_team_free(team);
+}
+
 /* Teams that are led by several threads do not know of each other. */
 static void *lead_a_team(void *user)
 {
@@ -152,6 +178,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_tile_runs_once),
         cmocka_unit_test(a_team_serves_many_runs),
+        cmocka_unit_test(a_team_outlives_a_fork),
         cmocka_unit_test(teams_work_side_by_side),
         cmocka_unit_test(without_a_team_the_caller_works),
         cmocka_unit_test(runs_nest),
