@@ -37,11 +37,26 @@ void sgi_place(const char **file, int32_t *line)
 
 sg_graph *sg_graph_new(void) { return sg_calloc(1, sizeof(sg_graph)); }
 
+static void forget(place *p, const sg_graph *graph)
+{
+    for (int32_t i = 0; i < graph->cap_names; i++)
+        if (graph->names[i] == p->file)
+            *p = (place){"", 0};
+}
+
+/* A pass may have set a place whose text this graph holds. */
+static void forget_places(const sg_graph *graph)
+{
+    forget(&here, graph);
+    for (int32_t i = 0; i < depth && i < PLACES_MOST; i++)
+        forget(&outer[i], graph);
+}
+
 void sg_graph_free(sg_graph *graph)
 {
     if (!graph)
         return;
-    sg_here("", 0); /* a pass may have set a place whose text this graph holds */
+    forget_places(graph);
     for (int32_t i = 0; i < graph->n_bodies; i++)
         sg_graph_free(graph->bodies[i]);
     sg_free(graph->nodes);

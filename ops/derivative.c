@@ -287,7 +287,6 @@ void sg_derivative_decompose(const sg_decompose_args *args)
     sg_free(w.in);
     if (w.graph)
         sg_graph_free(w.graph);
-    sg_here(args->node->file, args->node->line); /* a graph that goes takes the place with it */
 }
 
 /* -------------------------------------------------------------------------------------------------------- building */

@@ -396,7 +396,6 @@ static sg_status read_frame(reader *r, frame *f)
 sg_status sgi_graph_from_pb(const SgPb__Model *in, sg_graph *graph, sg_store *store, const char *path, sg_error *err)
 {
     reader r = {.in = in, .top = graph, .store = store, .path = path, .err = err};
-    sg_here("", 0); /* the nodes have no place in a source file */
     SG_TRY(read_entries(&r));
     if (in->n_graphs == 0)
         return bad(&r, NULL, "it has no graph");

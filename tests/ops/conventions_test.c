@@ -277,6 +277,15 @@ static void errors_name_the_line_of_the_builder(void **state)
 }
 
 static sg_value layer(sg_value x) { return sg_tanh(sg_exp(x)); }
+/* With a graph of its own for a while. */
+static sg_value aside(sg_value x)
+{
+    sg_graph *graph = sg_graph_new();
+    sg_exp(sg_input(graph, "aside", SG_F32, SG_SHAPE(3)));
+    sg_graph_free(graph);
+    return x;
+}
+
 static sg_value forgotten(sg_value x) { return sg_tanh(x), SG_NONE; }
 
 static void loop_body(void *user, sg_graph *body, const sg_value *state, sg_value *next)
@@ -301,6 +310,11 @@ static void places_nest(void **state)
     sg_graph *graph = sg_graph_new();
     sg_value x = sg_input(graph, "x", SG_F32, SG_SHAPE(3)), y = sg_input(graph, "y", SG_F32, SG_SHAPE(2));
     sg_add(layer(x), y);
+    assert_place(graph, __LINE__ - 1);
+
+    graph = sg_graph_new();
+    x = sg_input(graph, "x", SG_F32, SG_SHAPE(3));
+    sg_add(aside(x), sg_input(graph, "y", SG_F32, SG_SHAPE(2)));
     assert_place(graph, __LINE__ - 1);
 
     graph = sg_graph_new();
