@@ -140,3 +140,10 @@ void write_data(const char *name)
     }
     fclose(file);
 }
+
+void refused_before_reading(const char *arguments, const char *message)
+{
+    write_file("toy.arff", "@relation broken");
+    fails(arguments, 2, message);
+    write_data("toy.arff");
+}

@@ -36,6 +36,8 @@ json_t *outcome_document(outcome o, const char *arguments, int code);
 void fails(const char *arguments, int code, const char *message);
 json_t *document(const char *arguments, int code);
 void succeeds(const char *arguments, const char *printed);
+/* `fails` with 2 before toy.arff is read: it is broken meanwhile. */
+void refused_before_reading(const char *arguments, const char *message);
 
 /* An ARFF file of 200 rows whose three labels p, q, r are the signs of three features; how to train a small net on it, fast. */
 void write_data(const char *name);
