@@ -6,7 +6,6 @@
 #include "runtime/cpu/onednn_internal.h"
 
 #include <dnnl.h>
-#include <omp.h>
 #include <stdio.h>
 
 /* What a thread binds its pointers to. */
@@ -103,10 +102,9 @@ static dnnl_status_t make_gemm(sg_onednn_gemm *gemm, const sg_gemm_shape *s)
     if (status == dnnl_success)
         status = describe(&c, s->m, s->n, s->c_row, 1);
     if (status == dnnl_success) {
-        int limit = omp_get_max_threads();
-        omp_set_num_threads(1);
+        int before = sg_onednn_begin();
         status = make_primitive(gemm, a, b, c, s->add);
-        omp_set_num_threads(limit);
+        sg_onednn_end(before);
     }
     dnnl_memory_desc_destroy(a);
     dnnl_memory_desc_destroy(b);
@@ -174,10 +172,9 @@ static bool execute(sg_onednn_gemm *gemm, int32_t thread, const float *a, const 
 
 bool sg_onednn_gemm_run(sg_onednn_gemm *gemm, int32_t thread, const float *a, const float *b, float *c, void *scratch)
 {
-    int limit = omp_get_max_threads();
-    omp_set_num_threads(1);
+    int before = sg_onednn_begin();
     bool ok = execute(gemm, thread, a, b, c, scratch);
-    omp_set_num_threads(limit);
+    sg_onednn_end(before);
     return ok;
 }
 

@@ -5,7 +5,6 @@
 #include "runtime/cpu/onednn_internal.h"
 
 #include <dnnl.h>
-#include <omp.h>
 
 #define CHECK(call)                                                                                                    \
     do {                                                                                                               \
@@ -173,10 +172,9 @@ sg_status sg_onednn_conv_new(sg_onednn_conv **out, const sg_conv_shape *shape, i
     c->threads = threads;
     c->result = shape->result == SG_CONV_X ? X : shape->result == SG_CONV_W ? W : Y;
     c->slot = sg_calloc(threads, sizeof *c->slot);
-    int limit = omp_get_max_threads();
-    omp_set_num_threads(1);
+    int before = sg_onednn_begin();
     dnnl_status_t status = c->slot ? make(c, shape) : dnnl_out_of_memory;
-    omp_set_num_threads(limit);
+    sg_onednn_end(before);
     if (status == dnnl_success) {
         *out = c;
         return SG_OK;
@@ -262,19 +260,17 @@ static dnnl_status_t execute(sg_onednn_conv *c, slot *s, float *const *operand, 
 
 bool sg_onednn_conv_pack(sg_onednn_conv *c, int32_t thread, const float *w, float *packed, void *scratch)
 {
-    int limit = omp_get_max_threads();
-    omp_set_num_threads(1);
+    int before = sg_onednn_begin();
     bool ok = pack(c, &c->slot[thread], w, packed, scratch) == dnnl_success;
-    omp_set_num_threads(limit);
+    sg_onednn_end(before);
     return ok;
 }
 
 bool sg_onednn_conv_run(sg_onednn_conv *c, int32_t thread, float *x, float *w, float *y, void *scratch)
 {
     float *const operand[] = {x, w, y};
-    int limit = omp_get_max_threads();
-    omp_set_num_threads(1);
+    int before = sg_onednn_begin();
     bool ok = execute(c, &c->slot[thread], operand, scratch) == dnnl_success;
-    omp_set_num_threads(limit);
+    sg_onednn_end(before);
     return ok;
 }

@@ -2,7 +2,18 @@
 #ifndef SG_ONEDNN_INTERNAL_H
 #define SG_ONEDNN_INTERNAL_H
 
+#include <omp.h>
+
 #include "graph/graph.h"
+
+/* oneDNN asks OpenMP how many threads a call may use: one, the caller, until what it was is given back. */
+static inline int sg_onednn_begin(void)
+{
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(1);
+    return threads;
+}
+static inline void sg_onednn_end(int threads) { omp_set_num_threads(threads); }
 
 /* c [m, n] = a [m, k] b [k, n] in strict f32, or added to c. Operands are given by element strides: a transposed operand swaps its two,
  * nothing is copied. One of each operand's strides must be 1. */

@@ -26,7 +26,7 @@ enum { PIECES = 16 };
 typedef struct peak_work {
     int32_t threads;
     double rate; /* the best so far */
-    float *a, *b, *c;
+    float *room; /* for the triad: three arrays of `count` */
     int64_t count;
     bool first;
     _Atomic bool odd; /* a sum was not finite: never, but reading the sums keeps the loops */
@@ -81,10 +81,11 @@ static void triad(void *arg, int64_t begin, int64_t end, int32_t thread)
     (void)thread;
     peak_work *w = arg;
     int64_t pieces = (int64_t)w->threads * PIECES, first = begin * w->count / pieces, past = end * w->count / pieces;
+    float *a = w->room, *b = a + w->count, *c = b + w->count;
     for (int64_t i = first; i < past; i++) {
         if (w->first)
-            w->b[i] = w->c[i] = 1;
-        w->a[i] = w->b[i] + 0.5f * w->c[i];
+            b[i] = c[i] = 1;
+        a[i] = b[i] + 0.5f * c[i];
     }
 }
 
@@ -92,14 +93,13 @@ static void triads(void *user)
 {
     peak_work *w = user;
     for (int run = 0; run <= RUNS; run++)
-        measure(w, triad, 3.0 * (double)w->count * sizeof *w->a);
+        measure(w, triad, 3.0 * (double)w->count * sizeof *w->room);
 }
 
 /* 0 if memory is out. */
 static double best_rate(int32_t threads, void (*body)(void *user), float *room, int64_t count)
 {
-    peak_work w = {
-        .threads = threads, .a = room, .b = room + count, .c = room + 2 * count, .count = count, .first = true};
+    peak_work w = {.threads = threads, .room = room, .count = count, .first = true};
     sg_cpu_team *team = sg_cpu_team_new(threads);
     if (!team)
         return 0;
