@@ -61,6 +61,8 @@ static json_t *parts_document(const source *s)
         json_object_set_new(parts, part_names[p],
                             json_pack("{s:I,s:o}", "rows", (json_int_t)s->split.count[p], "cardinality",
                                       sg_json_number(cardinality(s->data, s->split.rows[p], s->split.count[p]))));
+    json_object_set_new(json_object_get(parts, part_names[SG_TRAIN]), "weightless_rows_left_out",
+                        json_integer(s->split.weightless));
     return parts;
 }
 
@@ -84,30 +86,42 @@ static json_t *files_document(const sg_dataset *data)
 static int info_json(const source *s)
 {
     sg_dataset_info i = sg_dataset_describe(s->data);
-    json_t *document = json_pack(
-        "{s:s,s:b,s:b,s:s,s:I,s:I,s:I,s:I,s:o,s:o,s:o,s:I,s:I,s:I,s:I,s:s,s:s,s:{s:I,s:I,s:I,s:I},s:o}", "format",
-        sg_data_format_name(i.format), "source_sparse", i.source_sparse, "sparse", i.sparse, "relation",
-        i.relation ? i.relation : "", "rows", (json_int_t)i.rows, "attributes", (json_int_t)i.attributes, "features",
-        (json_int_t)i.features, "labels", (json_int_t)i.labels, "cardinality", sg_json_number(i.cardinality),
-        "label_density", sg_json_number(i.label_density), "feature_density", sg_json_number(i.feature_density),
-        "unlabelled_rows", (json_int_t)i.unlabelled, "labels_never_positive", (json_int_t)i.never_positive,
-        "missing_features", (json_int_t)i.missing_features, "unknown_labels", (json_int_t)i.unknown_labels,
-        "first_label", i.first_label ? i.first_label : "", "last_label", i.last_label ? i.last_label : "",
-        "attribute_kinds", "numeric", (json_int_t)i.numeric, "binary", (json_int_t)i.binary, "nominal",
-        (json_int_t)i.nominal, "dropped", (json_int_t)i.dropped, "files", files_document(s->data));
+    json_t *document =
+        json_pack("{s:s,s:b,s:b,s:s,s:I,s:I,s:I,s:I,s:o,s:o,s:o,s:I,s:I,s:I,s:I,s:I,s:s,s:s,s:{s:I,s:I,s:I,s:I},s:o}",
+                  "format", sg_data_format_name(i.format), "source_sparse", i.source_sparse, "sparse", i.sparse,
+                  "relation", i.relation ? i.relation : "", "rows", (json_int_t)i.rows, "attributes",
+                  (json_int_t)i.attributes, "features", (json_int_t)i.features, "labels", (json_int_t)i.labels,
+                  "cardinality", sg_json_number(i.cardinality), "label_density", sg_json_number(i.label_density),
+                  "feature_density", sg_json_number(i.feature_density), "unlabelled_rows", (json_int_t)i.unlabelled,
+                  "weightless_rows", (json_int_t)i.weightless, "labels_never_positive", (json_int_t)i.never_positive,
+                  "missing_features", (json_int_t)i.missing_features, "unknown_labels", (json_int_t)i.unknown_labels,
+                  "first_label", i.first_label ? i.first_label : "", "last_label", i.last_label ? i.last_label : "",
+                  "attribute_kinds", "numeric", (json_int_t)i.numeric, "binary", (json_int_t)i.binary, "nominal",
+                  (json_int_t)i.nominal, "dropped", (json_int_t)i.dropped, "files", files_document(s->data));
     if (s->divided)
         json_object_set_new(document, "parts", parts_document(s));
     return sg_cli_json(document, SG_EXIT_OK);
 }
 
+/* What weighs nothing is told where there is some: few files have weights. */
+static const char *weightless(const char *before, int64_t rows, const char *after, char *out, size_t size)
+{
+    out[0] = 0;
+    if (rows)
+        snprintf(out, size, "%s%lld of weight 0%s", before, (long long)rows, after);
+    return out;
+}
+
 static void info_text(const source *s)
 {
+    char light[64];
     sg_dataset_info i = sg_dataset_describe(s->data);
     printf("format       %s, %s rows, kept %s\n", sg_data_format_name(i.format), i.source_sparse ? "sparse" : "dense",
            i.sparse ? "sparse" : "dense");
     if (i.relation && i.relation[0])
         printf("relation     %s\n", i.relation);
-    printf("rows         %lld (%lld without a label)\n", (long long)i.rows, (long long)i.unlabelled);
+    printf("rows         %lld (%lld without a label%s)\n", (long long)i.rows, (long long)i.unlabelled,
+           weightless(", ", i.weightless, "", light, sizeof light));
     printf("attributes   %lld (%lld numeric, %lld two-valued, %lld nominal, %lld dropped)\n", (long long)i.attributes,
            (long long)i.numeric, (long long)i.binary, (long long)i.nominal, (long long)i.dropped);
     printf("features     %lld, %.2f %% not zero, %lld missing values\n", (long long)i.features, 100 * i.feature_density,
@@ -117,8 +131,9 @@ static void info_text(const source *s)
            (long long)i.unknown_labels);
     printf("cardinality  %.3f   density %.4f\n", i.cardinality, i.label_density);
     for (int p = 0; s->divided && p < 3; p++)
-        printf("%-12s %lld rows, cardinality %.3f\n", part_names[p], (long long)s->split.count[p],
-               cardinality(s->data, s->split.rows[p], s->split.count[p]));
+        printf("%-12s %lld rows, cardinality %.3f%s\n", part_names[p], (long long)s->split.count[p],
+               cardinality(s->data, s->split.rows[p], s->split.count[p]),
+               weightless("; ", p == SG_TRAIN ? s->split.weightless : 0, " left out", light, sizeof light));
 }
 
 /* Labels that training would not meet are told as it would tell them. */
@@ -265,6 +280,12 @@ static sg_status split_to(const sg_cli *cli, source *s, sg_error *err)
     return sg_split_write(&s->split, s->data, sg_cli_output(cli), err);
 }
 
+/* Rows that are written as '-': without a label, of no weight in training, or left out by --split before. */
+static int64_t left_out(const source *s)
+{
+    return s->data->rows - s->split.count[SG_TRAIN] - s->split.count[SG_VALIDATION] - s->split.count[SG_TEST];
+}
+
 static int split(sg_cli *cli)
 {
     source s;
@@ -274,11 +295,11 @@ static int split(sg_cli *cli)
         code = sg_cli_fail(cli, &err);
     else if (cli->json)
         code = sg_cli_json(json_pack("{s:o,s:o,s:I}", "written", sg_json_text(sg_cli_output(cli)), "parts",
-                                     parts_document(&s), "left_out", (json_int_t)s.split.unlabelled),
+                                     parts_document(&s), "left_out", (json_int_t)left_out(&s)),
                            SG_EXIT_OK);
     else
         sg_cli_log(cli, "split", "train %lld, validation %lld, test %lld, left out %lld", (long long)s.split.count[0],
-                   (long long)s.split.count[1], (long long)s.split.count[2], (long long)s.split.unlabelled);
+                   (long long)s.split.count[1], (long long)s.split.count[2], (long long)left_out(&s));
     release(&s);
     return code;
 }
@@ -307,7 +328,8 @@ const sg_verb sg_verb_data_check = {
     .name = "data check",
     .arguments = "[FILE...]",
     .summary = "look for oddities in a data set",
-    .description = "Constant features, labels that are never or always on, duplicate and unlabelled rows.",
+    .description =
+        "Constant features, labels that are never or always on, rows that are duplicate, unlabelled or of weight 0.",
     .takes = SG_TAKES_CONFIG | SG_TAKES_JSON,
     .reads = SG_READS_FORM,
     .reads_when = reads_files,

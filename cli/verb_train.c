@@ -182,6 +182,9 @@ static void tell_left_out(const sg_cli *cli, const sg_split *split)
     if (split->unlabelled)
         sg_cli_log(cli, "note", "%lld row%s without a label left out%s", (long long)split->unlabelled,
                    split->unlabelled == 1 ? "" : "s", parts);
+    if (split->weightless)
+        sg_cli_log(cli, "note", "%lld row%s of weight 0 left out of training", (long long)split->weightless,
+                   split->weightless == 1 ? "" : "s");
 }
 
 static int report(const sg_cli *cli, const char *folder, const sg_train_result *result)

@@ -55,8 +55,10 @@ sg_dataset_info sg_dataset_describe(const sg_dataset *d)
         .last_label = d->labels ? s->label_names[d->labels - 1] : "",
     };
     count_columns(&info, s);
-    for (int64_t r = 0; r < d->rows; r++)
+    for (int64_t r = 0; r < d->rows; r++) {
         info.unlabelled += !sg_dataset_has_label(d, r);
+        info.weightless += d->weights && d->weights[r] == 0;
+    }
     int64_t *count = label_counts(d, NULL, 0);
     for (int64_t i = 0; count && i < d->labels; i++)
         info.never_positive += count[i] == 0;
@@ -136,11 +138,16 @@ static void check_labels(const sg_dataset *d, sg_notes *notes)
     if (always)
         sg_note_add(notes, true, "%lld labels are on in every row (the first is '%s')", (long long)always,
                     d->schema->label_names[first_always]);
-    int64_t empty = 0;
-    for (int64_t r = 0; r < d->rows; r++)
+    int64_t empty = 0, light = 0;
+    for (int64_t r = 0; r < d->rows; r++) {
         empty += !sg_dataset_has_label(d, r);
+        light += d->weights && d->weights[r] == 0;
+    }
     if (empty)
         sg_note_add(notes, false, "%lld of %lld rows have no label; training leaves them out", (long long)empty,
+                    (long long)d->rows);
+    if (light)
+        sg_note_add(notes, false, "%lld of %lld rows have weight 0; training leaves them out", (long long)light,
                     (long long)d->rows);
 }
 

@@ -165,6 +165,7 @@ typedef struct sg_split {
     int64_t count[3];
     int64_t unlabelled;       /* rows left out because no label is on */
     int64_t without_label[3]; /* those of them that a split file or the order of files had put into a part */
+    int64_t weightless;       /* rows with a label left out of training because their weight is 0 */
 } sg_split;
 void sg_split_free(sg_split *split);
 /* Lines `row TAB part` with part train, validation, test or - (left out); '#' starts a comment line. Every row of
@@ -186,7 +187,7 @@ typedef struct sg_dataset_info {
     bool source_sparse, sparse;
     int64_t rows, attributes, features, labels; /* attributes: source columns that are not labels */
     int64_t numeric, binary, nominal, dropped;  /* attributes by kind */
-    int64_t unlabelled;                         /* rows without a label, counted in `rows` */
+    int64_t unlabelled, weightless;             /* rows without a label, rows of weight 0; both counted in `rows` */
     int64_t never_positive;                     /* labels that are on in no row */
     int64_t missing_features, unknown_labels;   /* '?' cells */
     double cardinality, label_density, feature_density;
@@ -195,7 +196,7 @@ typedef struct sg_dataset_info {
 sg_dataset_info sg_dataset_describe(const sg_dataset *data);
 
 /* `data check`: everything worth a look, as notes appended to the data set (constant features, labels never or always
- * on, duplicate rows, unlabelled rows). Returns the number of notes added, -1 if out of memory. */
+ * on, duplicate rows, unlabelled rows, rows of weight 0). Returns the number of notes added, -1 if out of memory. */
 int32_t sg_dataset_check(sg_dataset *data);
 /* One warning, appended to the notes, if labels are on in none of these rows, which are to be trained on; `rows` NULL: in none. */
 void sg_dataset_note_absent(sg_dataset *data, const int64_t *rows, int64_t n);

@@ -24,12 +24,13 @@ static sg_status collect(sg_split *out, const sg_dataset *d, const signed char *
 {
     *out = (sg_split){0};
     for (int pass = 0; pass < 2; pass++) {
-        int64_t count[4] = {0}, unlabelled = 0;
+        int64_t count[4] = {0}, unlabelled = 0, weightless = 0;
         for (int64_t r = 0; r < d->rows; r++) {
             bool empty = d->has_labels && !sg_dataset_has_label(d, r);
             bool light = part[r] == SG_TRAIN && d->weights && d->weights[r] == 0;
             int p = empty || light ? LEFT_OUT : part[r];
             unlabelled += empty;
+            weightless += light && !empty;
             if (pass == 1 && empty && part[r] < LEFT_OUT)
                 out->without_label[part[r]]++;
             if (pass == 1 && p < LEFT_OUT)
@@ -37,6 +38,7 @@ static sg_status collect(sg_split *out, const sg_dataset *d, const signed char *
             count[p]++;
         }
         out->unlabelled = unlabelled;
+        out->weightless = weightless;
         for (int p = 0; p < 3 && pass == 0; p++) {
             out->count[p] = count[p];
             out->rows[p] = sg_calloc(count[p] + 1, sizeof *out->rows[p]);

@@ -354,6 +354,36 @@ static void left_out_rows(void **state)
     }
 }
 
+/* Rows of weight 0 are counted wherever the rows to train on are. One of the three has no label either, and counts as such. */
+static void weightless_rows_are_told(void **state)
+{
+    (void)state;
+    write_file("light.arff", "@relation 'x: -C 1'\n@attribute y {0,1}\n@attribute a numeric\n@data\n"
+                             "1,1,{0}\n1,2\n1,3,{0}\n0,4,{0}\n1,5\n");
+    write_file("light.tsv", "0\ttrain\n1\ttrain\n2\ttest\n3\ttrain\n4\tvalidation\n");
+    static const char *const data = " --files light.arff --split light.tsv ";
+    char command[256];
+    snprintf(command, sizeof command, "train%s--set model.hidden=[2] --threads 1 --dry-run", data);
+    outcome told = run(command);
+    assert_int_equal(told.code, 0);
+    assert_non_null(strstr(told.err, "1 row of weight 0 left out of training"));
+    outcome_release(&told);
+    snprintf(command, sizeof command, "data info%s", data);
+    succeeds(command, "(1 without a label, 3 of weight 0)");
+    succeeds(command, "train        1 rows, cardinality 1.000; 1 of weight 0 left out\n");
+    snprintf(command, sizeof command, "data info%s--json", data);
+    json_t *info = document(command, 0), *parts = json_object_get(info, "parts");
+    assert_int_equal(json_integer_value(json_object_get(info, "weightless_rows")), 3);
+    json_t *left_out = json_object_get(json_object_get(parts, "train"), "weightless_rows_left_out");
+    assert_int_equal(json_integer_value(left_out), 1);
+    json_decref(info);
+    succeeds("data check light.arff", "3 of 5 rows have weight 0; training leaves them out");
+    snprintf(command, sizeof command, "data split%s-o again.tsv --json", data);
+    json_t *split = document(command, 0);
+    assert_int_equal(json_integer_value(json_object_get(split, "left_out")), 2);
+    json_decref(split);
+}
+
 /* Names need not be UTF-8, JSON must: one document and the right code whatever the name, and the bytes of the file's name kept. */
 static void any_name_gives_a_document(void **state)
 {
@@ -385,6 +415,7 @@ int main(void)
         cmocka_unit_test(disks_may_be_full),
         cmocka_unit_test(closed_streams),
         cmocka_unit_test(left_out_rows),
+        cmocka_unit_test(weightless_rows_are_told),
         cmocka_unit_test(any_name_gives_a_document),
     };
     return cmocka_run_group_tests(tests, program_make_folder, program_remove_folder);

@@ -126,7 +126,8 @@ static void training_rows_weigh_something(void **state)
     const char *path = data_text(1, "w.tsv", "0\ttrain\n1\ttrain\n2\tvalidation\n3\ttest\n");
     assert_int_equal(sg_split_read(&s, path, d, NULL), SG_OK);
     assert_true(s.count[SG_TRAIN] == 1 && s.rows[SG_TRAIN][0] == 1);
-    assert_true(s.count[SG_VALIDATION] == 1 && s.count[SG_TEST] == 1 && s.unlabelled == 0);
+    assert_true(s.count[SG_VALIDATION] == 1 && s.count[SG_TEST] == 1 && s.unlabelled == 0 && s.weightless == 1);
+    assert_int_equal(sg_dataset_describe(d).weightless, 2);
     sg_split_free(&s);
     sg_dataset_free(d);
 }
