@@ -148,8 +148,9 @@ sg_status sg_cli_data_read(const sg_config *config, sg_status status, const char
 /* ---- recipes (recipes.c) */
 /* The folder of those that come with the program, written to `out`; NULL if it is not there. */
 const char *sg_cli_recipes(char out[PATH_MAX]);
-/* Their names, as -c takes them, each with a blank behind it. */
-void sg_cli_print_recipes(void);
+/* Visit each, in order of their names, as -c takes them; `summary` is one line, or "". */
+typedef void sg_recipe_fn(void *user, const char *name, const char *summary);
+sg_status sg_cli_each_recipe(sg_recipe_fn *visit, void *user, sg_error *err);
 
 /* ---- help (help.c) */
 int sg_help_verb(const sg_cli *cli, const sg_verb *verb);

@@ -104,7 +104,8 @@ static void print_recipes(const sg_cli *cli)
 {
     char folder[PATH_MAX];
     if (sg_cli_recipes(folder))
-        printf("\n%srecipes%s (-c bibtex/cross-entropy.yml, as `extends` in a file of one's own)\n  %s\n",
+        printf("\n%srecipes%s (-c bibtex/cross-entropy.yml, or `extends` in a file of one's own; `sealgraph config "
+               "recipes` lists them)\n  %s\n",
                sg_paint(cli->color_out, SG_STYLE_BOLD), sg_paint(cli->color_out, SG_STYLE_RESET), folder);
 }
 
@@ -241,7 +242,7 @@ static void man_files(void)
     printf(".Sh FILES\n.Bl -tag -width Ds\n.It Pa share/sealgraph/recipes\n");
     roff("Recipes that come with the program, under the prefix it was installed to. They are found by their path from "
          "there on: "
-         "-c bibtex/cross-entropy.yml, or extends in a file of one's own.");
+         "-c bibtex/cross-entropy.yml, or extends in a file of one's own; config recipes lists them.");
     printf(".El\n");
 }
 

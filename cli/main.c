@@ -26,6 +26,7 @@
     X(bench)                                                                                                           \
     X(config_show)                                                                                                     \
     X(config_schema)                                                                                                   \
+    X(config_recipes)                                                                                                  \
     X(completion)                                                                                                      \
     X(version)                                                                                                         \
     X(help)

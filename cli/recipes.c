@@ -1,6 +1,7 @@
-/* recipes.c - where the recipes are that come with the program. */
+/* recipes.c - where the recipes are that come with the program, and which there are. */
 #include "cli/cli.h"
 
+#include <errno.h>
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,16 +24,37 @@ const char *sg_cli_recipes(char out[PATH_MAX])
     return NULL;
 }
 
-void sg_cli_print_recipes(void)
+/* What a recipe is stands in its first line, a comment. */
+static void read_summary(const char *path, char *out, size_t size)
 {
-    char folder[PATH_MAX], pattern[PATH_MAX + 16];
+    FILE *file = fopen(path, "r");
+    out[0] = 0;
+    if (!file)
+        return;
+    if (!fgets(out, (int)size, file) || out[0] != '#')
+        out[0] = 0;
+    fclose(file);
+    out[strcspn(out, "\r\n")] = 0;
+    size_t start = strspn(out, "# ");
+    memmove(out, out + start, strlen(out + start) + 1);
+}
+
+sg_status sg_cli_each_recipe(sg_recipe_fn *visit, void *user, sg_error *err)
+{
+    char folder[PATH_MAX], pattern[PATH_MAX + 16], summary[256];
     glob_t found;
     if (!sg_cli_recipes(folder))
-        return;
+        return sg_fail(err, SG_E_IO, "this program has no recipes beside it: `make install` puts them there");
     snprintf(pattern, sizeof pattern, "%s/*/*.yml", folder);
-    if (glob(pattern, 0, NULL, &found) != 0)
-        return;
-    for (size_t i = 0; i < found.gl_pathc; i++)
-        printf("%s ", found.gl_pathv[i] + strlen(folder) + 1);
+    int failed = glob(pattern, 0, NULL, &found);
+    if (failed == GLOB_NOMATCH)
+        return sg_fail_at(err, SG_E_IO, folder, 0, 0, "there are no recipes, FOLDER/NAME.yml, in the program's folder");
+    if (failed)
+        return sg_fail_at(err, SG_E_IO, folder, 0, 0, "cannot list the program's recipes: %s", strerror(errno));
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        read_summary(found.gl_pathv[i], summary, sizeof summary);
+        visit(user, found.gl_pathv[i] + strlen(folder) + 1, summary);
+    }
     globfree(&found);
+    return SG_OK;
 }

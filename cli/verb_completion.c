@@ -93,6 +93,18 @@ static void print_arguments(const sg_verb *verb)
     }
 }
 
+static void print_recipe(void *unused, const char *name, const char *summary)
+{
+    (void)unused, (void)summary;
+    printf("%s ", name);
+}
+
+/* A program that has none beside it completes without them. */
+static void print_recipes(void) { sg_cli_each_recipe(print_recipe, NULL, NULL); }
+
+/* The flag whose value may be a recipe, too. */
+static bool is_recipe(const char *name) { return strcmp(name, "config") == 0; }
+
 /* Is the value of a flag the name of a file? */
 static bool is_path(const char *meta)
 {
@@ -124,9 +136,9 @@ static void bash_value(const char *name, char letter, const char *meta, const ch
     } else if (is_path(meta)) {
         printf("_sealgraph_files; ");
     }
-    if (strcmp(name, "config") == 0) {
+    if (is_recipe(name)) {
         printf("COMPREPLY+=($(compgen -W \"");
-        sg_cli_print_recipes();
+        print_recipes();
         printf("\" -- \"$word\")); ");
     }
     printf("return ;;\n");
@@ -216,6 +228,10 @@ static void zsh_flag(const char *name, char letter, const char *meta, const char
         printf(":value:(");
         print_words(words);
         printf(")");
+    } else if (is_recipe(name)) {
+        printf(":%s:{_files; compadd -- ", meta);
+        print_recipes();
+        printf("}");
     } else if (meta) {
         printf(":%s:%s", meta, is_path(meta) ? "_files" : " ");
     }
@@ -275,9 +291,12 @@ static void fish_flag(const char *name, char letter, const char *meta, const cha
         printf(" -s %c", letter);
     if (meta)
         printf(is_path(meta) ? " -r -F" : " -x");
-    if (words) {
+    if (words || is_recipe(name)) {
         printf(" -a '");
-        print_words(words);
+        if (words)
+            print_words(words);
+        else
+            print_recipes();
         printf("'");
     }
     printf(" -d '");

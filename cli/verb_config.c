@@ -1,4 +1,4 @@
-/* verb_config.c - `config show` and `config schema`. */
+/* verb_config.c - `config show`, `config schema` and `config recipes`. */
 #include "cli/cli.h"
 
 #include <string.h>
@@ -54,6 +54,47 @@ static int schema(sg_cli *cli)
     return SG_EXIT_OK;
 }
 
+/* ---- recipes */
+
+static void add_row(void *table, const char *name, const char *summary)
+{
+    sg_table_cell(table, "%s", name);
+    sg_table_cell(table, "%s", summary);
+}
+
+static void add_object(void *recipes, const char *name, const char *summary)
+{
+    json_array_append_new(recipes,
+                          json_pack("{s:o,s:o}", "name", sg_json_text(name), "summary", sg_json_text(summary)));
+}
+
+static int list_json(const sg_cli *cli, const char *folder)
+{
+    sg_error err;
+    json_t *recipes = json_array();
+    if (sg_cli_each_recipe(add_object, recipes, &err) == SG_OK)
+        return sg_cli_json(json_pack("{s:o,s:o}", "folder", sg_json_text(folder), "recipes", recipes), SG_EXIT_OK);
+    json_decref(recipes);
+    return sg_cli_fail(cli, &err);
+}
+
+static int recipes(sg_cli *cli)
+{
+    sg_error err;
+    char folder[PATH_MAX] = "";
+    sg_cli_recipes(folder);
+    if (cli->json)
+        return list_json(cli, folder);
+    sg_table *table = sg_table_new("recipe|what it trains");
+    sg_status status = table ? sg_cli_each_recipe(add_row, table, &err) : sg_fail(&err, SG_E_MEMORY, "out of memory");
+    if (status == SG_OK) {
+        sg_table_print(table, stdout, cli->color_out);
+        sg_cli_log(cli, "recipes", "%s", folder);
+    }
+    sg_table_free(table);
+    return status == SG_OK ? SG_EXIT_OK : sg_cli_fail(cli, &err);
+}
+
 static const sg_flag show_flags[] = {
     {"origin", 0, NULL, NULL, "tell where each value came from"},
     {NULL, 0, NULL, NULL, NULL},
@@ -78,4 +119,14 @@ const sg_verb sg_verb_config_schema = {
     .description = "",
     .takes = SG_TAKES_JSON, /* which it is */
     .run = schema,
+};
+
+const sg_verb sg_verb_config_recipes = {
+    .name = "config recipes",
+    .arguments = "",
+    .summary = "list the recipes that come with the program",
+    .description = "By the names that -c takes, and `extends` in a file of one's own:\n"
+                   "  sealgraph config show -c bibtex/cross-entropy.yml",
+    .takes = SG_TAKES_JSON,
+    .run = recipes,
 };

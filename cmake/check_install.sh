@@ -23,4 +23,6 @@ for recipe in bibtex/cross-entropy.yml mine.yml; do
 done
 "a prefix/bin/sealgraph" train --help | grep -q "$folder/a prefix/share/sealgraph/recipes" ||
     { echo "help does not tell where recipes are" && status=1; }
+"a prefix/bin/sealgraph" config recipes -q | grep -q "^bibtex/cross-entropy.yml " ||
+    { echo "the installed recipes are not listed" && status=1; }
 exit $status

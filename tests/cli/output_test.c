@@ -190,7 +190,7 @@ static void completion_of_bash(void **state)
     offers("help da", "data");
     offers("help data s", "split");
     offers("help train s", "");
-    offers("help config \"\"", "show,schema");
+    offers("help config \"\"", "show,schema,recipes");
     offers("version s", "");
     offers("data info s", "step.txt");
     offers("data s", "split");
@@ -204,6 +204,34 @@ static void completion_of_words(void **state)
     succeeds("completion zsh", "'*--golden=[run the golden");
     succeeds("completion fish", "-f -n '__sealgraph_verb \"bench\"' -a 'step predict ops hvp bert '");
     succeeds("completion fish", "-f -n '__sealgraph_verb \"version\"' -a ''");
+    succeeds("completion zsh", ":FILE:{_files; compadd -- bibtex/cross-entropy.yml ");
+    succeeds("completion fish", "-l config -s c -r -F -a 'bibtex/cross-entropy.yml ");
+}
+
+/* Each recipe has a line that says what it is, and `-c` takes its name. */
+static void recipes_are_listed(void **state)
+{
+    (void)state;
+    succeeds("config recipes", "\nyeast/cross-entropy.yml         yeast, cross-entropy: 103 features, 14 labels.\n");
+    json_t *listed = document("config recipes --json", 0), *recipes = json_object_get(listed, "recipes"), *recipe;
+    size_t i;
+    assert_non_null(strstr(json_string_value(json_object_get(listed, "folder")), "/recipes"));
+    assert_true(json_array_size(recipes) > 10);
+    json_array_foreach(recipes, i, recipe)
+    {
+        char command[256];
+        snprintf(command, sizeof command, "config show -c %s", json_string_value(json_object_get(recipe, "name")));
+        succeeds(command, "task: mlc");
+        assert_true(json_string_length(json_object_get(recipe, "summary")) > 20);
+    }
+    json_decref(listed);
+    char alone[512];
+    snprintf(alone, sizeof alone, "cd %s && cp %s/sealgraph . && ./sealgraph config recipes 2>err.txt; test $? = 1",
+             program_folder, SG_BINARY_DIR);
+    assert_int_equal(system(alone), 0);
+    char *told = program_file("err.txt");
+    assert_non_null(strstr(told, "this program has no recipes beside it"));
+    free(told);
 }
 
 /* -o - is standard output for all that write one text. */
@@ -410,6 +438,7 @@ int main(void)
         cmocka_unit_test(manual_is_valid_mdoc),
         cmocka_unit_test(completion_of_bash),
         cmocka_unit_test(completion_of_words),
+        cmocka_unit_test(recipes_are_listed),
         cmocka_unit_test(outputs_to_standard_output),
         cmocka_unit_test(standard_output_is_shared),
         cmocka_unit_test(disks_may_be_full),
