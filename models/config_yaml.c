@@ -238,11 +238,22 @@ static sg_status read_document(reader *r)
     return SG_OK;
 }
 
+/* Does it go up a folder anywhere, as a path of one's own may and a name that leads on from a folder may not? */
+static bool goes_up(const char *name)
+{
+    for (size_t n; *name; name += n + (name[n] == '/')) {
+        n = strcspn(name, "/");
+        if (n == 2 && name[0] == '.' && name[1] == '.')
+            return true;
+    }
+    return false;
+}
+
 /* `path`, unless it is not there and `name` is among the recipes: then that file, written to `found`. */
 static const char *find_file(const char *path, const char *name, const char *recipes, char found[LONGEST_PATH])
 {
     struct stat st;
-    if (!recipes || name[0] == '/' || access(path, F_OK) == 0 ||
+    if (!recipes || name[0] == '/' || goes_up(name) || access(path, F_OK) == 0 ||
         snprintf(found, LONGEST_PATH, "%s/%s", recipes, name) >= LONGEST_PATH || stat(found, &st) != 0 ||
         !S_ISREG(st.st_mode))
         return path;

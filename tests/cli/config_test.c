@@ -280,8 +280,10 @@ static void recipes_are_found(void **state)
     assert_int_equal(sg_config_load(&config, &request, &err), SG_OK);
     assert_int_equal(sg_config_values(config)->seed, 6);
     sg_config_free(config);
-    const char *const absent[] = {"absent.yml", ""};
-    for (int i = 0; i < 2; i++) {
+    /* Of those with a step up the files are there, seen from the recipes, but not from here. */
+    const char *const absent[] = {"absent.yml", "", "../mine.yml", "../recipes/known.yml", "x/../known.yml"};
+    assert_int_equal(mkdir(path_of("recipes/x"), 0700), 0);
+    for (int i = 0; i < 5; i++) {
         request = (sg_config_request){.file = absent[i], .recipes = recipes};
         assert_int_equal(sg_config_load(&config, &request, &err), SG_E_IO);
         assert_non_null(strstr(err.text, ": No such file or directory; the program's recipes are in /tmp/"));
@@ -407,6 +409,7 @@ static int remove_folder(void **state)
                                         "mine.yml", "recipes/known.yml", "recipes/other.yml", "other.yml"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         unlink(path_of(names[i]));
+    rmdir(path_of("recipes/x"));
     rmdir(path_of("recipes"));
     return rmdir(folder);
 }
