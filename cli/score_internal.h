@@ -3,6 +3,7 @@
 #define SG_CLI_SCORE_INTERNAL_H
 
 #include "cli/cli.h"
+#include "models/data_internal.h"
 
 /* [rows, labels] each. What is predicted and how cells rank are two things: a run with its own threshold, or the scores of the best
  * labels alone, do not tell the one by the other. */
@@ -18,6 +19,8 @@ typedef struct sgi_predictions {
     bool cut;           /* some row is predicted where scores reach the threshold */
     int64_t incomplete; /* rows in which a label has no score */
     bool mixed;         /* both are data sets, of two formats: settings about either have an effect */
+    sg_names labels;    /* of gold, while lines are read */
+    size_t longest;     /* of their names */
 } sgi_predictions;
 
 /* ---- one line (score_lines.c): {"row": number, "labels": [names], "scores": {name: number}}, or label:score pairs; row 0 is line 1 */

@@ -5,14 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t label_index(const sg_dataset *data, const char *name)
-{
-    for (int64_t i = 0; i < data->labels; i++)
-        if (strcmp(data->schema->label_names[i], name) == 0)
-            return i;
-    return -1;
-}
-
 static sg_status unknown_label(const sgi_predictions *s, int64_t row, const char *name, size_t length, sg_error *err)
 {
     return sg_fail_at(err, SG_E_DATA, s->path, row + 1, 0, "the gold data has no label '%.*s'",
@@ -70,7 +62,7 @@ static sg_status put_scores(sgi_predictions *s, int64_t row, json_t *scores, sg_
         return sg_fail_at(err, SG_E_DATA, s->path, row + 1, 0, "\"scores\" must be an object of label: number");
     json_object_foreach(scores, name, value)
     {
-        int64_t label = label_index(s->gold, name);
+        int64_t label = sg_names_find(&s->labels, name);
         if (label < 0)
             return unknown_label(s, row, name, strlen(name), err);
         if (!json_is_number(value))
@@ -90,7 +82,7 @@ static sg_status put_labels(const sgi_predictions *s, int64_t row, json_t *label
     json_array_foreach(labels, i, value)
     {
         const char *name = json_string_value(value);
-        int64_t label = name ? label_index(s->gold, name) : -1;
+        int64_t label = name ? sg_names_find(&s->labels, name) : -1;
         if (!name)
             return sg_fail_at(err, SG_E_DATA, s->path, row + 1, 0, "\"labels\" must be a list of names");
         if (label < 0)
@@ -133,16 +125,15 @@ sg_status sgi_score_json_row(sgi_predictions *s, int64_t row, const char *text, 
 /* ---- label:score pairs */
 
 /* The longest name that stands there before a colon: names may hold blanks and colons. */
-static int64_t label_at(const sg_dataset *data, const char *at, size_t *length)
+static int64_t label_at(const sgi_predictions *s, const char *at, size_t *length)
 {
     int64_t found = -1;
-    for (int64_t i = 0; i < data->labels; i++) {
-        const char *label = data->schema->label_names[i];
-        size_t n = strlen(label);
-        if (n >= *length && strncmp(at, label, n) == 0 && at[n] == ':') {
-            found = i;
-            *length = n;
-        }
+    for (size_t n = 0; n <= s->longest && at[n]; n++) {
+        int64_t label = at[n] == ':' ? sg_names_find_part(&s->labels, at, n) : -1;
+        if (label < 0)
+            continue;
+        found = label;
+        *length = n;
     }
     return found;
 }
@@ -159,7 +150,7 @@ static sg_status put_pair(const sgi_predictions *s, int64_t row, int64_t column,
                           sg_error *err)
 {
     size_t length = 0, span = strcspn(at, " \t");
-    int64_t label = label_at(s->gold, at, &length);
+    int64_t label = label_at(s, at, &length);
     const char *colon = memrchr(at, ':', span), *number = at + length + 1;
     if (label < 0)
         return colon ? unknown_label(s, row, at, (size_t)(colon - at), err) : no_pair(s, row, column, at, span, err);

@@ -1,6 +1,5 @@
 /* score_read.c - the predictions of `score`: what the file is, and its rows. */
 #include "cli/score_internal.h"
-#include "models/data_internal.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -32,14 +31,30 @@ static sg_status read_rows(sgi_predictions *s, sg_lines *lines, sgi_row_fn *read
     return SG_OK;
 }
 
+/* Lines name their labels in any order, of which there may be thousands a row. */
+static sg_status index_labels(sgi_predictions *s, sg_error *err)
+{
+    for (int64_t i = 0; i < s->gold->labels; i++) {
+        const char *name = s->gold->schema->label_names[i];
+        size_t length = strlen(name);
+        if (!sg_names_add(&s->labels, name, (int32_t)i))
+            return sg_fail(err, SG_E_MEMORY, "out of memory for %lld labels", (long long)s->gold->labels);
+        s->longest = length > s->longest ? length : s->longest;
+    }
+    return SG_OK;
+}
+
 static sg_status read_lines(const sg_cli *cli, sgi_predictions *s, sgi_row_fn *read_row, sg_error *err)
 {
     sg_lines *lines = NULL;
     sg_notes notes = {0};
-    sg_status status = sg_lines_open(&lines, s->path, &notes, err);
+    sg_status status = index_labels(s, err);
+    if (status == SG_OK)
+        status = sg_lines_open(&lines, s->path, &notes, err);
     if (status == SG_OK)
         status = read_rows(s, lines, read_row, err);
     sg_lines_close(lines);
+    sg_names_free(&s->labels);
     warn_of(cli, &notes);
     return status;
 }

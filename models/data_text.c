@@ -161,18 +161,18 @@ const char *sg_text_float(float value, char out[32])
 }
 
 /* FNV-1a, 64 bits. */
-static uint64_t hash_text(const char *text)
+static uint64_t hash_text(const char *text, size_t length)
 {
     uint64_t hash = 0xcbf29ce484222325u;
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
     return hash;
 }
 
 static void place(sg_names *names, const char *key, int32_t index)
 {
     uint64_t mask = (uint64_t)names->capacity - 1;
-    uint64_t slot = hash_text(key) & mask;
+    uint64_t slot = hash_text(key, strlen(key)) & mask;
     while (names->key[slot])
         slot = (slot + 1) & mask;
     names->key[slot] = key;
@@ -205,16 +205,18 @@ bool sg_names_add(sg_names *names, const char *key, int32_t index)
     return true;
 }
 
-int32_t sg_names_find(const sg_names *names, const char *key)
+int32_t sg_names_find_part(const sg_names *names, const char *text, size_t length)
 {
     if (names->capacity == 0)
         return -1;
     uint64_t mask = (uint64_t)names->capacity - 1;
-    for (uint64_t slot = hash_text(key) & mask; names->key[slot]; slot = (slot + 1) & mask)
-        if (strcmp(names->key[slot], key) == 0)
+    for (uint64_t slot = hash_text(text, length) & mask; names->key[slot]; slot = (slot + 1) & mask)
+        if (strncmp(names->key[slot], text, length) == 0 && !names->key[slot][length])
             return names->index[slot];
     return -1;
 }
+
+int32_t sg_names_find(const sg_names *names, const char *key) { return sg_names_find_part(names, key, strlen(key)); }
 
 void sg_names_free(sg_names *names)
 {

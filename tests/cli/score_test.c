@@ -146,6 +146,49 @@ static void pairs_read_as_data(void **state)
     scores("score gold.svm p.csv --from labels", TWO_OF_THREE, "3 of 3 rows");
 }
 
+/* Names may hold blanks and colons, and begin as others do; the longest that fits is meant. */
+static void names_within_names(void **state)
+{
+    (void)state;
+    write_file("names.arff", "@relation 'names: -C 4'\n@attribute a {0,1}\n@attribute 'a:0.5 b' {0,1}\n"
+                             "@attribute 'a b' {0,1}\n@attribute 'a:0.5 bc' {0,1}\n@attribute x numeric\n@data\n"
+                             "1,0,1,0,1\n0,1,0,0,1\n0,0,0,1,2\n");
+    write_file("p.labels", "a b:1 a:0.5 a:0.5 b:0 a:0.5 bc:0.25\na:0 a:0.5 b:1 a b:0.5e-1 a:0.5 bc:0\n"
+                           "a:0.5 bc:1 a:0 a:0.5 b:0 a b:0\n");
+    scores("score names.arff p.labels", PERFECT, NULL);
+    write_file("p.labels", "a b:1 a:0.5\na:0.5 bcd:1\n\n");
+    fails("score names.arff p.labels", 3, "p.labels:2: the gold data has no label 'bcd'");
+}
+
+/* Each row has another one of them, so that a name taken for another shows. */
+static void many_labels(void **state)
+{
+    (void)state;
+    enum { LABELS = 3000, ROWS = 30 };
+    char *gold, *predicted;
+    size_t size;
+    FILE *out = open_memstream(&gold, &size);
+    fprintf(out, "@relation 'many: -C %d'\n", LABELS);
+    for (int i = 0; i < LABELS; i++)
+        fprintf(out, "@attribute label%d {0,1}\n", i);
+    fputs("@attribute x numeric\n@data\n", out);
+    for (int r = 0; r < ROWS; r++)
+        fprintf(out, "{%d 1,%d 1}\n", 97 * r, LABELS);
+    fclose(out);
+    write_file("many.arff", gold);
+    out = open_memstream(&predicted, &size);
+    for (int r = 0; r < ROWS; r++) {
+        for (int i = LABELS - 1; i >= 0; i--)
+            fprintf(out, "label%d:%d ", i, i == 97 * r);
+        fputs("\n", out);
+    }
+    fclose(out);
+    write_file("many.labels", predicted);
+    scores("score many.arff many.labels", PERFECT, NULL);
+    free(gold);
+    free(predicted);
+}
+
 static void forms_are_described(void **state)
 {
     (void)state;
@@ -163,6 +206,7 @@ int main(void)
         cmocka_unit_test(labels_before_scores),   cmocka_unit_test(missing_scores_are_told),
         cmocka_unit_test(thresholds_want_scores), cmocka_unit_test(first_lines_and_mismatches),
         cmocka_unit_test(packed_predictions),     cmocka_unit_test(pairs_read_as_data),
+        cmocka_unit_test(names_within_names),     cmocka_unit_test(many_labels),
         cmocka_unit_test(forms_are_described),
     };
     return cmocka_run_group_tests(tests, program_make_folder, program_remove_folder);
