@@ -4,7 +4,7 @@
  *   checkpoint.safetensors   the store and, as metadata, sgi_progress
  *   metrics.jsonl            one line a value: step, epoch, split, name, value, wall
  *   model/                   parameters of the best epoch, usable at any time
- *   run.json                 version, command line, host, data hashes, status: all that varies between equal runs
+ *   run.json                 version, command line, host, data hashes and counts, status: all that varies between equal runs
  *   metrics.json             written last: a folder that has it is finished */
 #include <dirent.h>
 #include <errno.h>
@@ -22,9 +22,7 @@
 #include "models/train_internal.h"
 #include "serialize/serialize.h"
 
-enum { TEXT_LIMIT = 1 << 28 };
-
-static char *path_in(const sgi_run *run, const char *name)
+char *sgi_folder_path(const sgi_run *run, const char *name)
 {
     size_t size = strlen(run->folder) + strlen(name) + 2;
     char *path = sg_alloc(size);
@@ -33,9 +31,9 @@ static char *path_in(const sgi_run *run, const char *name)
     return path;
 }
 
-static bool has(const sgi_run *run, const char *name)
+bool sgi_folder_has(const sgi_run *run, const char *name)
 {
-    char *path = path_in(run, name);
+    char *path = sgi_folder_path(run, name);
     bool found = path && access(path, F_OK) == 0;
     sg_free(path);
     return found;
@@ -45,7 +43,7 @@ static bool has(const sgi_run *run, const char *name)
 sg_status sgi_folder_write(const sgi_run *run, const char *name, const char *text, sg_error *err)
 {
     size_t n = text ? strlen(text) : 0;
-    char *path = path_in(run, name), *lines = sg_alloc(n + 2);
+    char *path = sgi_folder_path(run, name), *lines = sg_alloc(n + 2);
     sg_status status = SG_OK;
     if (!path || !text || !lines) {
         status = sg_fail(err, SG_E_MEMORY, "out of memory");
@@ -60,12 +58,12 @@ sg_status sgi_folder_write(const sgi_run *run, const char *name, const char *tex
     return status;
 }
 
-bool sgi_folder_finished(const sgi_run *run) { return has(run, "metrics.json"); }
+bool sgi_folder_finished(const sgi_run *run) { return sgi_folder_has(run, "metrics.json"); }
 
 /* A disk that is full has no room for a second file, but that of the first. A last newline takes the place of the text's 0. */
 static sg_status write_over(const sgi_run *run, const char *name, char *text)
 {
-    char *path = path_in(run, name);
+    char *path = sgi_folder_path(run, name);
     size_t n = strlen(text);
     text[n] = '\n';
     sg_status status = path ? sg_file_overwrite(path, text, n + 1, NULL) : SG_E_MEMORY;
@@ -85,130 +83,6 @@ static sg_status write_record(const sgi_run *run, json_t *value, sg_error *err)
 }
 
 /* ---- opening */
-
-typedef struct refusal {
-    const char *what, *advice;
-} refusal;
-static const refusal other_data = {"holds an unfinished run with other data", "use --force or another directory"};
-static const refusal changed_data = {"was trained on other data",
-                                     "give the files to evaluate on, if they are meant as they are now"};
-
-/* The length of the name in a line "name sha256", which may hold spaces. */
-static int name_length(const char *line)
-{
-    enum { HASH = 65 };
-    size_t n = strcspn(line, "\n");
-    return n > HASH ? (int)n - HASH : (int)n;
-}
-
-static bool is_base(const char *path, const char *name, int length)
-{
-    const char *slash = path ? strrchr(path, '/') : NULL, *base = slash ? slash + 1 : path;
-    return path && strlen(base) == (size_t)length && memcmp(base, name, (size_t)length) == 0;
-}
-
-static const char *role(const sg_train_config *c, const char *name, int length)
-{
-    return is_base(c->data.split, name, length)        ? "the division "
-           : is_base(c->data.labels_xml, name, length) ? "the list of labels "
-                                                       : "";
-}
-
-/* Of two lists, of the same files with other hashes, the first file that differs. */
-static sg_status tell_change(const sg_config *config, const char *folder, const char *had, const char *now,
-                             const refusal *r, sg_error *err)
-{
-    size_t line = 0;
-    for (size_t same = 0; had[same] && had[same] == now[same]; same++)
-        line = had[same] == '\n' ? same + 1 : line;
-    const char *name = now[line] ? now + line : had + line;
-    int n = name_length(name);
-    return sg_fail(err, SG_E_CONFIG,
-                   "%.300s %s: the contents of %s%.*s have changed since: put the old ones back, or %s", folder,
-                   r->what, role(sg_config_values(config), name, n), n, name, r->advice);
-}
-
-enum { SHOWN = 80, BEFORE = 30, EXCERPT = SHOWN + 8 };
-
-/* Where to begin showing two values that differ: at a character, so that the difference is seen. */
-static size_t excerpt_start(const char *a, const char *b)
-{
-    size_t at = 0;
-    while (a[at] && a[at] == b[at])
-        at++;
-    if (at < SHOWN - BEFORE)
-        return 0;
-    at -= BEFORE;
-    while (((unsigned char)a[at] & 0xc0) == 0x80)
-        at--;
-    return at;
-}
-
-static const char *excerpt(const char *text, size_t start, char out[EXCERPT])
-{
-    bool whole = strlen(text + start) <= SHOWN;
-    snprintf(out, EXCERPT, "%s%.*s%s", start ? "..." : "", SHOWN, text + start, whole ? "" : "...");
-    return out;
-}
-
-/* The same value, as this program writes it: an earlier one wrote 1e-05 for 1.0e-05. */
-static sg_status same_value(const sgi_run *run, const sg_config *then, const sg_option *option, sg_error *err)
-{
-    char *had = sg_config_value_text(then, option), *now = sg_config_value_text(run->config, option);
-    char there[EXCERPT], here[EXCERPT];
-    sg_status status = had && now ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
-    if (status == SG_OK && strcmp(had, now) != 0) {
-        size_t start = excerpt_start(had, now);
-        status =
-            sg_fail(err, SG_E_CONFIG,
-                    "%.200s holds an unfinished run with other settings: %s is %s there and %s here (%.80s); go on "
-                    "with its own, or use --force or another directory",
-                    run->folder, option->key, excerpt(had, start, there), excerpt(now, start, here),
-                    sg_config_origin(run->config, option->key));
-    }
-    sg_free(had);
-    sg_free(now);
-    return status;
-}
-
-/* Results do not depend on threads, which may differ. */
-static sg_status same_settings(const sgi_run *run, sg_error *err)
-{
-    sg_config *then = NULL;
-    char *path = path_in(run, "config.yml"), *text = NULL;
-    size_t size;
-    sg_status status =
-        path ? sg_file_read(path, TEXT_LIMIT, &text, &size, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
-    if (status == SG_OK)
-        status = sg_config_parse(&then, text, size, path, err);
-    for (int32_t i = 0; status == SG_OK && i < sg_option_count(); i++)
-        if (strcmp(sg_option_at(i)->key, "threads") != 0)
-            status = same_value(run, then, sg_option_at(i), err);
-    sg_config_free(then);
-    sg_free(path);
-    sg_free(text);
-    return status;
-}
-
-/* As far as run.json in the run's folder can tell: it is for people, and a run goes on without it. Settings are equal, and so are
- * the names of files: a shorter list is of a program that did not hash label lists and divisions. */
-static sg_status same_data(const sgi_run *run, const char *hashes, const char *name, const refusal *r, sg_error *err)
-{
-    char *path = path_in(run, "run.json"), *text = NULL;
-    size_t size;
-    sg_status status = path ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
-    if (status == SG_OK && sg_file_read(path, TEXT_LIMIT, &text, &size, NULL) == SG_OK) {
-        json_t *had = json_loads(text, 0, NULL), *now = sg_json_text(hashes);
-        const char *then = json_string_value(json_object_get(had, "data")), *here = json_string_value(now);
-        if (then && here && strncmp(then, here, strlen(then)) != 0)
-            status = tell_change(run->config, name, then, here, r, err);
-        json_decref(had);
-        json_decref(now);
-    }
-    sg_free(text);
-    sg_free(path);
-    return status;
-}
 
 static sg_status move_aside(const sgi_run *run, sg_error *err)
 {
@@ -261,10 +135,10 @@ static bool progress_parse(const char *text, const sgi_run *run, sgi_progress *a
 /* Lines of epochs after the checkpoint belong to work that is done again. */
 static sg_status trim_log(sgi_run *run, sg_error *err)
 {
-    char *path = path_in(run, "metrics.jsonl"), *text = NULL;
+    char *path = sgi_folder_path(run, "metrics.jsonl"), *text = NULL;
     size_t size, kept = 0;
     sg_status status =
-        path ? sg_file_read(path, TEXT_LIMIT, &text, &size, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
+        path ? sg_file_read(path, SGI_TEXT_LIMIT, &text, &size, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
     for (char *line = text; status == SG_OK && *line;) {
         char *end = strchr(line, '\n');
         json_int_t epoch = 0;
@@ -285,7 +159,7 @@ static sg_status trim_log(sgi_run *run, sg_error *err)
 
 static sg_status load_checkpoint(sgi_run *run, sg_error *err)
 {
-    char *path = path_in(run, "checkpoint.safetensors"), *text = NULL;
+    char *path = sgi_folder_path(run, "checkpoint.safetensors"), *text = NULL;
     sg_status status =
         path ? sg_checkpoint_read(path, run->store, &text, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
     if (status == SG_OK && !progress_parse(text, run, &run->at))
@@ -354,9 +228,9 @@ static sg_status may_go_on(const sgi_run *run, sg_error *err)
     if (sgi_folder_finished(run))
         return sg_fail(err, SG_E_ARGUMENT, "%s holds a finished run: use --force to keep it as %s.1 and train again",
                        folder, folder);
-    if (!has(run, "config.yml"))
+    if (!sgi_folder_has(run, "config.yml"))
         return sg_fail(err, SG_E_ARGUMENT, "%s is not empty and holds no run: choose another directory", folder);
-    return same_settings(run, err);
+    return sgi_same_settings(run, err);
 }
 
 /* Hashing reads the files, but that is little beside making a data set of them. What cannot be read is told by who does that. */
@@ -371,7 +245,7 @@ static sg_status check_held(const sgi_run *run, sg_error *err)
     SG_TRY(may_go_on(run, err));
     sg_status status = SG_OK;
     if (sgi_hash_data(run->config, &hashes, NULL) == SG_OK)
-        status = same_data(run, hashes, run->folder, &other_data, err);
+        status = sgi_same_data(run, hashes, err);
     sg_free(hashes);
     return status;
 }
@@ -390,23 +264,6 @@ sg_status sg_train_check_folder(const sg_config *config, const sg_train_options 
     return status;
 }
 
-/* The run's folder is the one that the model's is in, whichever of the two was named. */
-sg_status sg_trained_check_data(const sg_trained *trained, const sg_config *config, sg_error *err)
-{
-    size_t size = strlen(trained->folder) + sizeof "/..";
-    char *above = sg_alloc(size), *hashes = NULL;
-    if (!above)
-        return sg_fail(err, SG_E_MEMORY, "out of memory");
-    snprintf(above, size, "%s/..", trained->folder);
-    sgi_run run = {.folder = above, .config = config};
-    sg_status status = SG_OK;
-    if (has(&run, "run.json") && sgi_hash_data(config, &hashes, NULL) == SG_OK)
-        status = same_data(&run, hashes, trained->folder, &changed_data, err);
-    sg_free(hashes);
-    sg_free(above);
-    return status;
-}
-
 sg_status sgi_folder_open(sgi_run *run, sg_error *err)
 {
     const char *folder = run->folder;
@@ -422,12 +279,12 @@ sg_status sgi_folder_open(sgi_run *run, sg_error *err)
     }
     SG_TRY(fresh ? create(run, err) : may_go_on(run, err));
     if (!fresh)
-        SG_TRY(same_data(run, run->group->d->sha256, folder, &other_data, err));
+        SG_TRY(sgi_same_data(run, run->group->d->sha256, err));
     if (run->best_path)
         sweep(run->best_path);
-    if (!fresh && has(run, "checkpoint.safetensors"))
+    if (!fresh && sgi_folder_has(run, "checkpoint.safetensors"))
         SG_TRY(load_checkpoint(run, err));
-    if (has(run, "metrics.jsonl")) /* also of a run that was killed before its first checkpoint */
+    if (sgi_folder_has(run, "metrics.jsonl")) /* also of a run that was killed before its first checkpoint */
         SG_TRY(trim_log(run, err));
     return sgi_folder_status(run, "running", err);
 }
@@ -438,7 +295,7 @@ sg_status sgi_folder_checkpoint(sgi_run *run, sg_error *err)
 {
     json_t *value = progress_json(&run->at);
     char *text = value ? sg_json_dump(value, false) : NULL;
-    char *path = path_in(run, "checkpoint.safetensors");
+    char *path = sgi_folder_path(run, "checkpoint.safetensors");
     sg_status status =
         text && path ? sg_checkpoint_write(path, run->store, text, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
     json_decref(value);
@@ -472,7 +329,7 @@ static void log_epoch(FILE *out, const sgi_run *run, const sg_metrics *validatio
 
 sg_status sgi_folder_log(sgi_run *run, const sg_metrics *validation, double seconds, sg_error *err)
 {
-    char *path = path_in(run, "metrics.jsonl"), *text = NULL;
+    char *path = sgi_folder_path(run, "metrics.jsonl"), *text = NULL;
     size_t size = 0;
     FILE *out = path ? open_memstream(&text, &size) : NULL;
     if (out)
@@ -577,7 +434,7 @@ static json_t *metrics_value(const sg_metrics *metrics)
 /* metrics.json may have come to its place and only its folder not be synced: a run that failed must not be taken for a finished one. */
 static void fail_to_finish(sgi_run *run)
 {
-    char *path = path_in(run, "metrics.json");
+    char *path = sgi_folder_path(run, "metrics.json");
     if (path)
         unlink(path);
     sg_free(path);
@@ -623,10 +480,10 @@ static void read_metrics(const json_t *object, sg_metrics *out)
 
 sg_status sgi_folder_result(const sgi_run *run, sg_train_result *result, sg_error *err)
 {
-    char *path = path_in(run, "metrics.json"), *text = NULL;
+    char *path = sgi_folder_path(run, "metrics.json"), *text = NULL;
     size_t size;
     sg_status status =
-        path ? sg_file_read(path, TEXT_LIMIT, &text, &size, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
+        path ? sg_file_read(path, SGI_TEXT_LIMIT, &text, &size, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
     json_t *value = status == SG_OK ? json_loads(text, 0, NULL) : NULL, *best = NULL, *test = NULL;
     json_int_t epoch = 0;
     if (status == SG_OK &&
@@ -654,9 +511,11 @@ sg_status sgi_folder_status(sgi_run *run, const char *status, sg_error *err)
     json_t *argv = json_array();
     for (int i = 0; argv && i < run->group->options->argc; i++)
         json_array_append_new(argv, sg_json_text(run->group->options->argv[i]));
-    json_t *value = json_pack("{s:s, s:o, s:s, s:s, s:o, s:I, s:s, s:I}", "version", SG_VERSION, "argv", argv, "host",
-                              host, "device", run->group->device, "data", sg_json_text(run->group->d->sha256), "seed",
-                              (json_int_t)run->c->seed, "status", status, "epoch", (json_int_t)run->at.epoch);
+    json_t *value =
+        json_pack("{s:s, s:o, s:s, s:s, s:o, s:I, s:I, s:I, s:s, s:I}", "version", SG_VERSION, "argv", argv, "host",
+                  host, "device", run->group->device, "data", sg_json_text(run->group->d->sha256), "rows",
+                  (json_int_t)run->group->d->data->rows, "labels", (json_int_t)run->group->d->data->labels, "seed",
+                  (json_int_t)run->c->seed, "status", status, "epoch", (json_int_t)run->at.epoch);
     if (value)
         json_object_set_new(value, "updated", json_string(when));
     return write_record(run, value, err);

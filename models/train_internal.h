@@ -187,5 +187,14 @@ bool sgi_folder_finished(const sgi_run *run); /* it has a metrics.json */
 sg_status sgi_folder_result(const sgi_run *run, sg_train_result *result, sg_error *err);
 /* Write `text` to the file `name` of the folder, whole. */
 sg_status sgi_folder_write(const sgi_run *run, const char *name, const char *text, sg_error *err);
+char *sgi_folder_path(const sgi_run *run,
+                      const char *name); /* of that file; to be released with sg_free. NULL: out of memory */
+bool sgi_folder_has(const sgi_run *run, const char *name);
+enum { SGI_TEXT_LIMIT = 1 << 28 }; /* of a file that is read whole */
+
+/* ---- run_same.c */
+/* SG_E_CONFIG if the run in the folder has other settings, threads aside, or, by its run.json, data of other hashes. */
+sg_status sgi_same_settings(const sgi_run *run, sg_error *err);
+sg_status sgi_same_data(const sgi_run *run, const char *hashes, sg_error *err);
 
 #endif

@@ -212,15 +212,21 @@ static void changed_data_is_refused(void **state)
     interrupted(TRAIN " -o begun --epochs 1000000 --patience 1000000", "begun/checkpoint.safetensors");
     for (int i = 0; i < 3; i++) {
         static const char *const roles[] = {"", "the list of labels ", "the division "};
-        char message[160];
+        char message[256];
         write_file(changed[i][0], changed[i][1]);
         snprintf(message, sizeof message,
-                 "begun holds an unfinished run with other data: the contents of %s%s have changed since: put",
+                 "begun holds an unfinished run with other data: the contents of %s%s have changed since (8 rows and "
+                 "1 label then, 8 rows and 1 label now): put",
                  roles[i], changed[i][0]);
         fails("train --resume begun -q", 2, message);
         if (i == 0) {
             write_file(changed[i][0], "no data set");
-            fails("train --resume begun -q", 2, message);
+            fails("train --resume begun -q", 2, "rows.arff have changed since (8 rows and 1 label then): put");
+            write_file("list.xml", "<labels><label name=\"p\"/><label name=\"a\"/></labels>\n");
+            write_file(changed[i][0], "@relation x\n@attribute p {0,1}\n@attribute a {0,1}\n@attribute b numeric\n"
+                                      "@data\n1,1,2\n");
+            fails("train --resume begun -q", 2, "(8 rows and 1 label then, 1 row and 2 labels now): put");
+            write_file("list.xml", first[1]);
             write_file(changed[i][0], changed[i][1]);
         }
         snprintf(message, sizeof message, "done/model was trained on other data: the contents of %s%s have changed",
