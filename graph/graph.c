@@ -1,25 +1,32 @@
 /* graph.c - graphs, values, results and the sticky error. */
 #include "graph/graph_internal.h"
 
+#include <ctype.h>
 #include <string.h>
 
 /* The place of the builder that runs, and those of the ones that it runs in: of their arguments, or a loop's body. */
 typedef struct place {
     const char *file;
     int32_t line;
+    const char *function;
 } place;
 
 enum { PLACES_MOST = 64 }; /* deeper ones are not given back before the 64th is */
-static _Thread_local place here = {"", 0}, outer[PLACES_MOST];
+static _Thread_local place here = {"", 0, ""}, outer[PLACES_MOST];
 static _Thread_local int32_t depth;
 
-void sg_here(const char *file, int32_t line) { here = (place){file ? file : "", line}; }
+void sg_here(const char *file, int32_t line)
+{
+    here.file = file ? file : "";
+    here.line = line;
+}
 
-void sg_enter(const char *file, int32_t line)
+void sg_enter(const char *file, int32_t line, const char *function)
 {
     if (depth < PLACES_MOST)
         outer[depth] = here;
     depth++;
+    here.function = function ? function : "";
     sg_here(file, line);
 }
 
@@ -41,7 +48,7 @@ static void forget(place *p, const sg_graph *graph)
 {
     for (int32_t i = 0; i < graph->cap_names; i++)
         if (graph->names[i] == p->file)
-            *p = (place){"", 0};
+            *p = (place){"", 0, p->function};
 }
 
 /* A pass may have set a place whose text this graph holds. */
@@ -89,6 +96,28 @@ sg_status sg_graph_status(const sg_graph *graph, sg_error *err)
     return first->status;
 }
 
+static bool begins_with_word(const char *text, const char *word)
+{
+    size_t n = strlen(word);
+    return strncmp(text, word, n) == 0 && !isalnum((unsigned char)text[n]) && text[n] != '_';
+}
+
+/* "segment_sum: ", the builder that was called, before words of an operator that it is made of, or of nobody. Not where the text
+ * begins with it, nor where sg_graph_fail itself was called, by one who has a name to tell. */
+static void tell_builder(char *text, size_t size)
+{
+    const char *function = here.function, *name = strncmp(function, "sg_", 3) == 0 ? function + 3 : function;
+    size_t n = strlen(name), length = strlen(text);
+    if (n == 0 || n + 3 > size || begins_with_word(text, name) || begins_with_word(text, function) ||
+        strcmp(name, "graph_fail") == 0)
+        return;
+    size_t kept = length < size - n - 3 ? length : size - n - 3;
+    memmove(text + n + 2, text, kept);
+    memcpy(text, name, n);
+    memcpy(text + n, ": ", 2);
+    text[n + 2 + kept] = 0;
+}
+
 sg_value sg_graph_fail(sg_graph *graph, sg_status status, sg_value near, const char *fmt, ...)
 {
     sg_error *e = &sgi_top(graph)->error;
@@ -100,6 +129,7 @@ sg_value sg_graph_fail(sg_graph *graph, sg_status status, sg_value near, const c
     e->status = status;
     vsnprintf(e->text, sizeof e->text, fmt, args);
     va_end(args);
+    tell_builder(e->text, sizeof e->text);
     sgi_one_line(e->text);
     snprintf(e->op, sizeof e->op, "%s", node ? node->op->name : "");
     snprintf(e->node, sizeof e->node, "%s", node ? node->name : "");

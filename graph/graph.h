@@ -536,15 +536,15 @@ sg_value sg_build(sg_graph *graph, const sg_op *op, const sg_value *in, int32_t 
 /* The place that the next nodes and errors are attributed to. Builders of all folders are macros that make it the caller's
  * file and line while they run and give the earlier one back (define SG_NO_LOCATION before including to do without). So in
  * sg_add(layer(x), b) a mistake inside layer() has its line there, and one of the sum has the line of sg_add. sg_here changes
- * the place until then. */
+ * the place until then. The function is the one that was called there: errors begin with its name. */
 void sg_here(const char *file, int32_t line);
-void sg_enter(const char *file, int32_t line);
+void sg_enter(const char *file, int32_t line, const char *function);
 void sg_leave(void);
 
 /* Call a function with the place of this line: one that returns an sg_value, nothing, or a type of SG_LEFT(name, type). */
 #define SG_AT(function, ...) SG_AT_OF(value, function, __VA_ARGS__)
-#define SG_AT_VOID(function, ...) (sg_enter(__FILE__, __LINE__), function(__VA_ARGS__), sg_leave())
-#define SG_AT_OF(name, function, ...) sg_left_##name((sg_enter(__FILE__, __LINE__), function(__VA_ARGS__)))
+#define SG_AT_VOID(function, ...) (sg_enter(__FILE__, __LINE__, #function), function(__VA_ARGS__), sg_leave())
+#define SG_AT_OF(name, function, ...) sg_left_##name((sg_enter(__FILE__, __LINE__, #function), function(__VA_ARGS__)))
 #define SG_LEFT(name, type)                                                                                            \
     static inline type sg_left_##name(type result)                                                                     \
     {                                                                                                                  \

@@ -99,25 +99,36 @@ static sg_value result_model(sg_value x, sg_value segment, int64_t segments)
     return sg_tile_axis(sg_sum_axes(x, sg_rank_of(segment), axes, false), 0, segments);
 }
 
-static bool ids_fit(sg_value x, sg_value segment)
+/* What the operators behind a sum would refuse in words of their own. */
+static bool ids_fit(sg_value x, sg_value segment, int64_t segments, const char *builder)
 {
     if (!sg_common_graph((sg_value[]){x, segment}, 2))
         return false;
-    if (sg_rank_of(segment) >= 1 && sg_rank_of(segment) <= sg_rank_of(x))
-        return true;
-    sg_graph_fail(x.graph, SG_E_SHAPE, x, "segment ids of rank %d for rows in a value of rank %d", sg_rank_of(segment),
-                  sg_rank_of(x));
-    return false;
+    int32_t rank = sg_rank_of(segment);
+    bool fits = rank >= 1 && rank <= sg_rank_of(x);
+    for (int32_t i = 0; fits && i < rank; i++)
+        fits = sg_dim_of(segment, i) == sg_dim_of(x, i);
+    if (!fits)
+        sg_graph_fail(x.graph, SG_E_SHAPE, x, "%s: the segment ids must have the leading axes of the rows", builder);
+    else if (segments < 0)
+        sg_graph_fail(x.graph, SG_E_ARGUMENT, x, "%s: %lld segments", builder, (long long)segments);
+    return fits && segments >= 0;
+}
+
+static sg_value sum_of(sg_value x, sg_value segment, int64_t segments, const char *builder)
+{
+    return ids_fit(x, segment, segments, builder) ? sg_scatter_rows(x, segment, result_model(x, segment, segments))
+                                                  : SG_NONE;
 }
 
 sg_value sg_segment_sum(sg_value x, sg_value segment, int64_t segments)
 {
-    return ids_fit(x, segment) ? sg_scatter_rows(x, segment, result_model(x, segment, segments)) : SG_NONE;
+    return sum_of(x, segment, segments, "segment_sum");
 }
 
 sg_value sg_segment_mean(sg_value x, sg_value segment, int64_t segments)
 {
-    sg_value sum = sg_segment_sum(x, segment, segments);
+    sg_value sum = sum_of(x, segment, segments, "segment_mean");
     if (sg_is_none(sum))
         return SG_NONE;
     sg_value ones = sg_cast(sg_equal(segment, segment), sg_dtype_of(x));

@@ -311,7 +311,7 @@ static sg_status read_parts(model_storage *s, const char *tensors, const char *d
         return sg_fail(err, SG_E_MEMORY, "out of memory");
     SG_TRY(sg_safetensors_read(&file, tensors, err));
     sg_status status = check_sizes(s->message, file, tensors, err);
-    sg_enter("", 0); /* the nodes have no place in a source file */
+    sg_enter("", 0, ""); /* the nodes have no place in a source file */
     if (status == SG_OK)
         status = sgi_graph_from_pb(s->message, m->graph, m->store, description, err);
     sg_leave();

@@ -330,7 +330,7 @@ static void places_nest(void **state)
     graph = sg_graph_new();
     sg_value deep = sg_input(graph, "x", SG_F32, SG_SHAPE(3));
     for (int k = 0; k < 100; k++) /* more than are remembered */
-        sg_enter("outside.c", k);
+        sg_enter("outside.c", k, "outside");
     layer(deep);
     for (int k = 0; k < 100; k++)
         sg_leave();

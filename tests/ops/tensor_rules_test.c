@@ -290,6 +290,53 @@ static void bad_arguments_are_refused(void **state)
     REFUSED(SG_E_SHAPE, "columns = 5", sg_csr_matmul(sg_csr_input(graph, "s", 2, 5, 9), x));
 }
 
+/* Who made a mistake called this builder, and not the operators that it is made of. */
+static void assert_begins(sg_graph *graph, const char *begin)
+{
+    sg_error err = {0};
+    assert_int_not_equal(sg_graph_status(graph, &err), SG_OK);
+    if (strncmp(err.text, begin, strlen(begin)) != 0)
+        fail_msg("'%s' does not begin with '%s'", err.text, begin);
+    sg_graph_free(graph);
+}
+
+#define REFUSED_AS(begin, call)                                                                                        \
+    do {                                                                                                               \
+        sg_graph *graph = sg_graph_new();                                                                              \
+        sg_value x = sg_input(graph, "x", SG_F32, SG_SHAPE(2, 3)), i = sg_input(graph, "i", SG_I32, SG_SHAPE(2));      \
+        (void)x, (void)i;                                                                                              \
+        call;                                                                                                          \
+        assert_begins(graph, begin);                                                                                   \
+    } while (0)
+
+static sg_lstm_weights square_lstm(sg_graph *graph, int64_t n)
+{
+    sg_value w = sg_input(graph, "w", SG_F32, SG_SHAPE(4 * n, n));
+    return (sg_lstm_weights){.w_ih = w, .w_hh = w};
+}
+
+static void errors_begin_with_the_builder(void **state)
+{
+    (void)state;
+    REFUSED_AS("segment_sum: -1 segments", sg_segment_sum(x, i, -1));
+    REFUSED_AS("segment_sum: the segment ids must have", sg_segment_sum(x, sg_sum(x, 0), 3));
+    REFUSED_AS("segment_sum: scatter_rows: input 1 must be i32", sg_segment_sum(x, sg_sum(x, 1), 3));
+    REFUSED_AS("segment_mean: -1 segments", sg_segment_mean(x, i, -1));
+    REFUSED_AS("segment_mean: tile_axis: ", sg_segment_mean(x, i, INT64_MAX / 2));
+    REFUSED_AS("segment_max: -1 segments", sg_segment_max(x, i, -1));
+    REFUSED_AS("segment_max: input 1 is no value", sg_segment_max(x, SG_NONE, 2));
+    REFUSED_AS("scatter_add: scatter_rows: ", sg_scatter_add(x, i, i));
+    REFUSED_AS("take: axis 2 does not exist", sg_take(x, i, 2));
+    REFUSED_AS("pad_with: pad: -1 zeros", sg_pad_with(x, 0, -1, 0, 2));
+    REFUSED_AS("einsum: mul: ", sg_einsum("ij,i->ij", (sg_value[]){x, i}, 2));
+    REFUSED_AS("kl_bernoulli: ", sg_kl_bernoulli(x, i));
+    REFUSED_AS("clip_factor: square: ", sg_clip_factor(&i, 1, 1, NULL));
+    REFUSED_AS("sgd: mul: ", sg_sgd((sg_sgd_state){x, x}, i, sg_scalar(graph, 1), 0, 0, false));
+    REFUSED_AS("bilstm: lstm: x must be", sg_bilstm(x, SG_NONE, square_lstm(graph, 3), square_lstm(graph, 3)));
+    REFUSED_AS("sum: needs a real input", sg_sum(i, 0));
+    REFUSED_AS("of one's own", sg_graph_fail(graph, SG_E_ARGUMENT, x, "of one's own"));
+}
+
 /* Forgotten, not failed: an error of its own, where it is used, not where the result is missed. */
 static void missing_values_are_refused(void **state)
 {
@@ -326,6 +373,7 @@ int main(void)
         cmocka_unit_test(sparse_products),
         cmocka_unit_test(sparse_inputs),
         cmocka_unit_test(bad_arguments_are_refused),
+        cmocka_unit_test(errors_begin_with_the_builder),
         cmocka_unit_test(missing_values_are_refused),
         cmocka_unit_test(overflowing_sizes_are_refused),
     };
