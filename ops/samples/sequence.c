@@ -77,6 +77,7 @@ static const sg_sample rows[] = {
     {"lstm", "reverse", "[3, 3, 3]", 8, 3, {LSTM(3, 3, 2, 3), GIVEN_I32(S1(3), 3, 1, 2)}, .build = lstm_reverse},
     {"lstm", "no step", "[2, 0, 2]", 7, 3, {LSTM(2, 0, 3, 2)}, .build = lstm_full},
     {"lstm", "no row", "[0, 2, 2]", 8, 3, {LSTM(0, 2, 3, 2), GIVEN_I32(S1(0), 0)}, .build = lstm_ragged},
+    {"lstm", "no hidden unit", "[2, 2, 0]", 8, 3, {LSTM(2, 2, 3, 0), GIVEN_I32(S1(2), 2, 1)}, .build = lstm_ragged},
     {"lstm", "both directions", "[2, 3, 4]", 6, 1,
      {REAL(S3(2, 3, 2), -1, 1), REAL(S2(8, 2), -1, 1), REAL(S2(8, 2), -1, 1), REAL(S2(8, 2), -1, 1), REAL(S2(8, 2), -1, 1),
       GIVEN_I32(S1(2), 3, 2)}, .build = bilstm},
