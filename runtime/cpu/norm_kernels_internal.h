@@ -14,7 +14,7 @@ typedef struct sg_norm_row {
     float mean, rstd;
 } sg_norm_row;
 
-/* Means over a row that the tangent of the reverse derivative needs, see layer_norm_kernel.c. */
+/* Means over a row that the tangent of the reverse derivative needs, see layer_norm.c. */
 enum { SG_NORM_H, SG_NORM_HU, SG_NORM_T, SG_NORM_TU, SG_NORM_HT, SG_NORM_DH, SG_NORM_DHU, SG_NORM_SUMS };
 
 typedef struct sg_norm_kernels {

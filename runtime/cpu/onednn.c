@@ -1,4 +1,4 @@
-/* onednn.c - the only file that includes oneDNN (version 3 C API).
+/* onednn.c - matrix products by oneDNN (version 3 C API).
  *
  * Every primitive is created while the OpenMP limit of the calling thread is 1, and is executed inside our own parallel
  * region or under that limit: oneDNN runs on the calling thread alone, so it never splits K and results do not depend on
