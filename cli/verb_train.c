@@ -56,6 +56,18 @@ static sg_status check_seeds(const sg_config *config, sg_error *err)
     return SG_OK;
 }
 
+/* Is `train RUN` all that is asked for? Threads change no result. */
+static bool asks_to_go_on(const sg_cli *cli)
+{
+    static const char *const for_more[] = {"config", "resume", "force", "dry-run"};
+    bool plain = cli->n_arguments == 1 && cli->n_sets == 0;
+    for (size_t i = 0; i < sizeof for_more / sizeof *for_more; i++)
+        plain = plain && !sg_cli_has(cli, for_more[i]);
+    for (int i = 0; i < cli->n_flags; i++)
+        plain = plain && strcmp(cli->flags[i].key, "threads") == 0;
+    return plain;
+}
+
 /* Is there a run to go on with in the folder? `seeds`: it would be one of several. */
 static sg_status check_unfinished(const sg_cli *cli, const char *folder, bool seeds, sg_error *err)
 {
@@ -68,7 +80,7 @@ static sg_status check_unfinished(const sg_cli *cli, const char *folder, bool se
         return sg_fail(err, SG_E_CONFIG, "%s is a file, not a run folder: -c names a recipe, --train data", folder);
     if (!is_file(folder, "config.yml"))
         return sg_fail(err, SG_E_CONFIG, "%s holds no run to go on with, no config.yml: %s", folder, begins);
-    if (!is_file(folder, "metrics.json"))
+    if (!is_file(folder, "metrics.json") || asks_to_go_on(cli))
         return SG_OK;
     return seeds ? sg_fail(err, SG_E_CONFIG, "%s holds a finished run of seeds, each a run in %s/seed-N: %s", folder,
                            folder, begins)
@@ -318,6 +330,25 @@ static int train_one(sg_cli *cli, const sg_config *config, sg_training_data *dat
     return result.finished ? report(cli, options->folder, &result) : interrupted(cli, options->folder);
 }
 
+/* Whoever goes on with a run until it is finished, as a queue that starts a command again does, has not failed when it is: it ends as
+ * it ended the first time. */
+static int tell_again(const sg_cli *cli, const sg_config *config, const char *folder)
+{
+    sg_error err;
+    sg_train_result one;
+    sg_seeds_result several = {0};
+    bool seeds = sg_config_values(config)->seeds.count > 0;
+    sg_status status =
+        seeds ? sg_seeds_result_read(config, folder, &several, &err) : sg_train_result_read(folder, &one, &err);
+    if (status == SG_OK)
+        sg_cli_log(cli, "finished", "%s: nothing is left to train; -o FOLDER begins a new run", folder);
+    int code = status != SG_OK ? sg_cli_fail(cli, &err)
+               : seeds         ? report_seeds(cli, folder, &several, sg_config_values(config)->train.metric)
+                               : report(cli, folder, &one);
+    sg_seeds_result_free(&several);
+    return code;
+}
+
 /* A run that was begun has the folder of its files in its configuration. */
 static sg_status load_data(const sg_cli *cli, const sg_config *config, const char *folder, sg_training_data **data,
                            sg_error *err)
@@ -348,15 +379,13 @@ static int train(sg_cli *cli, const sg_config *config, sg_training_data *data, c
     return code;
 }
 
-static int run(sg_cli *cli)
+static int run_in(sg_cli *cli, const sg_config *config, const char *folder)
 {
-    sg_config *config = NULL;
     sg_training_data *data = NULL;
     sg_error err;
-    char folder[4096];
     int code;
-    sg_status status = resolve(cli, &config, folder, sizeof folder, &err);
-    if (status == SG_OK && !sg_cli_has(cli, "dry-run"))
+    sg_status status = SG_OK;
+    if (!sg_cli_has(cli, "dry-run"))
         status = sg_train_check_folder(config, &(sg_train_options){.folder = folder, .force = sg_cli_has(cli, "force")},
                                        &err);
     if (status == SG_OK)
@@ -374,6 +403,21 @@ static int run(sg_cli *cli)
     else
         code = train(cli, config, data, folder);
     sg_training_data_free(data);
+    return code;
+}
+
+static int run(sg_cli *cli)
+{
+    sg_config *config = NULL;
+    sg_error err;
+    char folder[4096];
+    int code;
+    if (resolve(cli, &config, folder, sizeof folder, &err) != SG_OK)
+        code = sg_cli_fail(cli, &err);
+    else if (asks_to_go_on(cli) && is_file(folder, "metrics.json"))
+        code = tell_again(cli, config, folder);
+    else
+        code = run_in(cli, config, folder);
     sg_config_free(config);
     return code;
 }
@@ -387,7 +431,9 @@ const sg_verb sg_verb_train = {
         "  sealgraph train -c bibtex/cross-entropy.yml --data-dir DIR -o RUN\n"
         "  sealgraph train --task mlc --train a.arff.gz --labels-xml a.xml -o RUN\n"
         "-o names the folder of a new run, by default runs/RECIPE-seed-N. The same command on an unfinished run\n"
-        "goes on with it, and so does `sealgraph train RUN`, which begins none. Ctrl-C stops after the current step.\n"
+        "goes on with it, and so does `sealgraph train RUN`, which begins none, and of a finished run tells the "
+        "result\n"
+        "again. Ctrl-C stops after the current step.\n"
         "--seeds 10 (from --seed on) or --seeds 2,123,234 trains several seeds side by side, each in a folder\n"
         "RUN/seed-N, and tells means and deviations; on a GPU they run at the same time.",
     .takes = SG_TAKES_CONFIG | SG_TAKES_OUTPUT | SG_TAKES_RUN | SG_TAKES_REQUIRE | SG_TAKES_JSON | SG_TAKES_VERBOSE,

@@ -523,6 +523,8 @@ typedef struct sg_train_result {
  * is not finite. */
 sg_status sg_train(const sg_config *config, sg_training_data *data, const sg_train_options *options,
                    sg_train_result *result, sg_error *err);
+/* What the finished run in a directory ended with, from its metrics.json. */
+sg_status sg_train_result_read(const char *folder, sg_train_result *result, sg_error *err);
 /* Would sg_train or sg_train_seeds refuse the directory, as it is now, for files that the configuration names? What that takes no
  * data set to know is told here, before one is read. */
 sg_status sg_train_check_folder(const sg_config *config, const sg_train_options *options, sg_error *err);
@@ -551,6 +553,9 @@ sg_status sg_config_seeds(const sg_config *config, int64_t **out, int32_t *count
  * a seed diverges the others go on, and SG_E_DIVERGED is the answer then. */
 sg_status sg_train_seeds(const sg_config *config, sg_training_data *data, const sg_train_options *options,
                          sg_seeds_result *result, sg_error *err);
+/* What the finished run in a directory, of the seeds that its configuration has, ended with; SG_E_DATA if one is not there any more. */
+sg_status sg_seeds_result_read(const sg_config *config, const char *folder, sg_seeds_result *result, sg_error *err);
+
 /* ---- trained models in use */
 /* A model folder (or a run directory, then its model/), with what its recipe and encoding say. */
 typedef struct sg_trained {

@@ -308,3 +308,9 @@ sg_status sg_train(const sg_config *config, sg_training_data *data, const sg_tra
     *result = run.result;
     return status;
 }
+
+sg_status sg_train_result_read(const char *folder, sg_train_result *result, sg_error *err)
+{
+    memset(result, 0, sizeof *result);
+    return sgi_folder_result(&(sgi_run){.folder = folder}, result, err);
+}

@@ -227,6 +227,29 @@ sg_status sg_train_seeds(const sg_config *config, sg_training_data *data, const 
     return status;
 }
 
+static sg_status read_results(company *all, sg_seeds_result *result, sg_error *err)
+{
+    for (int32_t i = 0; i < all->group.n; i++) {
+        sgi_run *run = &all->group.run[i];
+        run->result.finished = sgi_folder_finished(run);
+        if (!run->result.finished)
+            return sg_fail(err, SG_E_DATA, "%s: the run of a seed is gone: no metrics.json", run->folder);
+    }
+    SG_TRY(take_results(all, result, err));
+    return spread(result, err);
+}
+
+sg_status sg_seeds_result_read(const sg_config *config, const char *folder, sg_seeds_result *result, sg_error *err)
+{
+    company all = {.whole = {.folder = folder}};
+    memset(result, 0, sizeof *result);
+    sg_status status = make_runs(&all, config, err);
+    if (status == SG_OK)
+        status = read_results(&all, result, err);
+    release(&all);
+    return status;
+}
+
 void sg_seeds_result_free(sg_seeds_result *result)
 {
     for (int32_t i = 0; i < result->count; i++)

@@ -271,6 +271,27 @@ static void scores_as_evaluated(const char *run)
     json_decref(expected);
 }
 
+/* To go on with it is no mistake, and ends as the training did; what would train again is refused. */
+static void finished_run_is_told_again(const json_t *trained)
+{
+    json_t *again = document("train run --json --threads 2", 0);
+    assert_true(json_equal(again, (json_t *)(uintptr_t)trained));
+    json_decref(again);
+    outcome o = run("train run/ --require 'test/example_f1>=2'");
+    assert_int_equal(o.code, 5);
+    assert_non_null(strstr(o.err, "finished run: nothing is left to train; -o FOLDER begins a new run"));
+    assert_non_null(strstr(o.out, "run          run\nbest epoch "));
+    outcome_release(&o);
+    static const char *const more[] = {"train run --resume",
+                                       "train run --force",
+                                       "train run --dry-run",
+                                       "train run --lr 0.5",
+                                       "train run --set train.epochs=99",
+                                       "train run -c run/config.yml"};
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+        fails(more[i], 2, "run holds a finished run, which `eval` evaluates: -o FOLDER");
+}
+
 static void train_evaluate_predict(void **state)
 {
     (void)state;
@@ -302,7 +323,7 @@ static void train_evaluate_predict(void **state)
     assert_true(json_number_value(json_object_get(test, "example_f1")) > 0.8);
     assert_true(exists("run/metrics.json") && exists("run/model/model.safetensors"));
     fails("train " TOY "--epochs 15 -o run", 2, "finished run");
-    fails("train run", 2, "run holds a finished run, which `eval` evaluates: -o FOLDER begins a new one");
+    finished_run_is_told_again(trained);
     refused_before_reading("train " TOY "--epochs 15 -o run", "run holds a finished run");
     refused_before_reading("train " TOY "--epochs 15 -o err.txt", "err.txt is not a directory");
     refused_before_reading("train " TOY "--epochs 15 -o .", ". is not empty and holds no run");
@@ -482,7 +503,11 @@ static void broken_models_are_refused(void **state)
     write_data("toy.arff");
     succeeds("train " TOY "--epochs 1 --seeds 2 -q -o both", "\nstd ");
     fails("eval both toy.arff", 1, "in both/seed-N");
-    fails("train both", 2, "both holds a finished run of seeds, each a run in both/seed-N: -o FOLDER begins a new one");
+    succeeds("train both", "\nstd ");
+    json_t *again = document("train both --json", 0);
+    assert_int_equal(json_array_size(json_object_get(again, "seeds")), 2);
+    json_decref(again);
+    fails("train both --resume", 2, "both holds a finished run of seeds, each a run in both/seed-N: -o FOLDER");
     succeeds("eval both/seed-1 toy.arff -q --threads 1", "example_f1");
     outcome o = run("train " TOY "--epochs 1 -o whole");
     assert_int_equal(o.code, 0);
