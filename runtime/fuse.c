@@ -104,7 +104,8 @@ static sg_value copy_into_body(body_builder *b, const sg_node *node)
                 : sg_fuse_reads(node, k) ? operand(b, node->in[k])
                                          : shape_model(b->body, b->plan, node->in[k]);
     sg_here(node->file, node->line);
-    return sg_build(b->body, node->op, in, node->n_in, node->attr);
+    sg_value v = sg_build(b->body, node->op, in, node->n_in, node->attr);
+    return !sg_is_none(v) && sg_node_is_named(node) ? sg_named(v, node->name) : v;
 }
 
 /* Numbers are copied, views are followed to what they show, the rest comes from the members or from outside. */

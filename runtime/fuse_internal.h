@@ -5,7 +5,7 @@
 
 #include "runtime/backend_internal.h"
 
-/* What may follow a matrix product. */
+/* What may follow a product: matmul or csr_matmul. */
 typedef enum sg_fuse_follow { SG_FUSE_NOTHING, SG_FUSE_CHOSEN, SG_FUSE_STEPS } sg_fuse_follow;
 enum {
     SG_FUSE_MOST_CHOSEN = 4, /* members of a product's chain of chosen steps */
@@ -28,7 +28,7 @@ typedef struct sg_fuse_rules {
     bool (*sums)(const sg_node *node, const sg_sum_form *form);
     /* May a chain end in this node, a concat? Its operands are then computed where they will lie. NULL: never. */
     bool (*joins)(sg_graph *graph, const sg_node *node);
-    /* What may follow a matrix product in one kernel, so that it sees each element before it goes to memory. NULL: nothing. */
+    /* What may follow a product in one kernel, so that it sees each element before it goes to memory. NULL: nothing. */
     sg_fuse_follow (*follow)(sg_graph *graph, const sg_node *product);
     /* Is `step`, which reads the last of member[0 .. n), one that may follow them? The first is a product of SG_FUSE_CHOSEN. */
     bool (*chooses)(sg_graph *graph, const sg_node *const *member, int32_t n, const sg_node *step);
@@ -52,7 +52,7 @@ typedef enum sg_fuse_role {
     SG_FUSE_VIEW,    /* another view of its operand: a chain reads through it */
     SG_FUSE_STEP,    /* elementwise, or a draw */
     SG_FUSE_SUM,     /* a sum: ends a chain */
-    SG_FUSE_PRODUCT, /* a matrix product: begins a chain; its own operands are read from memory */
+    SG_FUSE_PRODUCT, /* a product: begins a chain; its own operands are read from memory */
     SG_FUSE_JOIN     /* a concat: ends chains, one of each operand, each of its own shape */
 } sg_fuse_role;
 

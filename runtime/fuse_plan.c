@@ -89,7 +89,7 @@ static sg_fuse_role role_of(const sg_fuse_plan *p, const sg_node *node)
     sg_sum_form form;
     if (p->rules->sums && sum_of(p, node, &form) && p->rules->sums(node, &form))
         return SG_FUSE_SUM;
-    if (node->op == &sg_op_matmul)
+    if (node->op == &sg_op_matmul || node->op == &sg_op_csr_matmul)
         return p->rules->follow && p->rules->follow(p->graph, node) ? SG_FUSE_PRODUCT : SG_FUSE_NONE;
     if (node->op == &sg_op_concat)
         return p->rules->joins && node->n_in <= SG_FUSE_MOST_JOINED && p->rules->joins(p->graph, node) ? SG_FUSE_JOIN

@@ -9,6 +9,7 @@
 #include "ops/repeat_internal.h"
 #include "runtime/cuda/adam_group_internal.h"
 #include "runtime/cuda/adam_internal.h"
+#include "runtime/cuda/cuda_internal.h"
 #include "runtime/updates_internal.h"
 
 extern const sg_op sg_op_csr_matmul, sg_op_add, sg_op_constant;
@@ -81,37 +82,48 @@ static bool counts(sg_graph *body, const sg_node *loop, int32_t t)
     return false;
 }
 
-/* Operand k of a loop as its body sees it, if it stays as it is; else -1. */
-static int32_t constant_inside(const sg_node *loop, int32_t k)
+/* Of a loop or a fused node. */
+static const sg_graph *body_of(const sg_node *node)
+{
+    return node->op == &sg_op_repeat ? sg_repeat_body(node) : node->op == &sg_op_fused ? node->attr[0].graph : NULL;
+}
+
+/* Operand k of a node as its body sees it, if it stays as it is; else -1. */
+static int32_t constant_inside(const sg_node *node, int32_t k)
 {
     sg_value inner, outer;
-    sg_body_input_at(sg_repeat_body(loop), k, &inner, &outer);
-    return sg_repeat_input_output(loop, k) < 0 ? inner.id : -1;
+    sg_body_input_at(body_of(node), k, &inner, &outer);
+    return node->op == &sg_op_fused || sg_repeat_input_output(node, k) < 0 ? inner.id : -1;
 }
 
 /* The same of a value, one of the operands or not. */
-static int32_t constant_from(const sg_node *loop, int32_t value)
+static int32_t constant_from(const sg_node *node, int32_t value)
 {
     int32_t k = 0;
-    while (k < loop->n_in && loop->in[k] != value)
+    while (k < node->n_in && node->in[k] != value)
         k++;
-    return k < loop->n_in ? constant_inside(loop, k) : -1;
+    return k < node->n_in ? constant_inside(node, k) : -1;
 }
 
-/* Does a node read of the layer, its operand k, only the rows that the batch has? A loop does if all readers in its body do. */
+static bool multiplies(const sg_node *node, int32_t k, const int32_t batch[CSR_INPUTS])
+{
+    int32_t count = 0;
+    while (count < CSR_INPUTS && node->op == &sg_op_csr_matmul && node->in[count] == batch[count])
+        count++;
+    return count == CSR_INPUTS && k == LAYER;
+}
+
+/* Does a node read of the layer, its operand k, only the rows that the batch has? One with a body does if all readers there do. */
 static bool reads_active_rows(const sg_node *node, int32_t k, const int32_t batch[CSR_INPUTS])
 {
     int32_t inner[CSR_INPUTS], count = 0;
-    if (node->op != &sg_op_repeat) {
-        while (count < CSR_INPUTS && node->op == &sg_op_csr_matmul && node->in[count] == batch[count])
-            count++;
-        return count == CSR_INPUTS && k == LAYER;
-    }
-    const sg_graph *body = sg_repeat_body(node);
+    const sg_graph *body = body_of(node);
+    if (!body)
+        return multiplies(node, k, batch);
     int32_t layer = constant_inside(node, k);
     for (int j = 0; j < CSR_INPUTS; j++)
         inner[j] = constant_from(node, batch[j]);
-    for (int32_t j = 0; j < node->n_out; j++)
+    for (int32_t j = 0; node->op == &sg_op_repeat && j < node->n_out; j++)
         count += sg_repeat_next(node, j).id == layer;
     bool good = layer >= 0 && count == 0;
     for (int32_t n = 0; good && n < sg_node_count(body); n++) {

@@ -6,7 +6,7 @@
 #include "runtime/cuda/cuda_internal.h"
 #include "runtime/fuse_internal.h"
 
-enum { SG_CUDA_CHAIN_BLOCK = 256 }; /* threads */
+enum { SG_CUDA_CHAIN_BLOCK = 256, SG_CUDA_CHAIN_FACTORS = 7 }; /* threads; most operands of a product */
 
 /* A node's operands in the order of the kernel's parameters, and its text. Inputs that the text does not read have no
  * parameter. */
@@ -19,8 +19,8 @@ typedef struct sg_cuda_chain {
     int32_t n_input;
     int32_t *alias;  /* by output, as in sg_kernel */
     int32_t n_steps; /* operators computed */
-    /* Of a chain that begins with a matrix product: its operands, which are not among `input`; else -1. */
-    int32_t factor[2];
+    /* Of a chain that begins with a product: its operands, which are not among `input`; else -1. */
+    int32_t factor[SG_CUDA_CHAIN_FACTORS];
     int32_t n_streams; /* and how many operands its steps read that are not one number */
     bool odd_streams;  /* of which some have elements of other sizes than float */
     sg_sum_form sum;   /* of its sums; length 0: none */
@@ -32,8 +32,8 @@ typedef struct sg_cuda_chain {
 bool sg_cuda_chain_has(const sg_op *op, int32_t n_in, const sg_dtype *in, sg_dtype out);
 /* A fused body, or one op. The kernel is named `chain`; parameters: inputs, outputs, then the loop iteration and the
  * bytes from one replica to the next (uint64_t both).
- * `threads` is how many keep the device busy. If the chain begins with a matrix product, the product's operands are the first
- * parameters, and product.cuh computes it and hands over its elements. */
+ * `threads` is how many keep the device busy. If the chain begins with a product, the product's operands are the first parameter, a
+ * struct, and product.cuh, or of sparse rows product_csr.cuh, computes it and hands over its elements. */
 sg_status sg_cuda_chain_write(sg_cuda_chain *chain, const sg_kernel_spec *spec, int64_t threads, sg_error *err);
 void sg_cuda_chain_release(sg_cuda_chain *chain);
 /* Does a thread add up a column alone, though in as many sums as a block's warps would have? */

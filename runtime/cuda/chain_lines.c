@@ -93,7 +93,7 @@ static int32_t write_call(sg_cuda_writer *w, const sg_cuda_unit *u, const char *
 static int32_t write_product(sg_cuda_writer *w, const sg_cuda_unit *u)
 {
     int32_t at = result_slot(w, u);
-    for (int32_t k = 0; k < 2; k++)
+    for (int32_t k = 0; k < u->n_in; k++)
         w->chain->factor[k] = w->slot[u->in[k]].input;
     sg_cuda_put(&w->reads, "            const float v%d = element[k];\n", (int)at);
     return at;
@@ -101,7 +101,7 @@ static int32_t write_product(sg_cuda_writer *w, const sg_cuda_unit *u)
 
 int32_t sg_cuda_write_unit(sg_cuda_writer *w, const sg_cuda_unit *u)
 {
-    if (u->op == &sg_op_matmul)
+    if (u->op == &sg_op_matmul || u->op == &sg_op_csr_matmul)
         return write_product(w, u);
     if (u->op == &sg_op_fill_like)
         return sg_cuda_slot_of_number(w, u->attr[0].f, u->dtype);

@@ -9,11 +9,11 @@
 #include "runtime/cuda/chain_writer_internal.h"
 #include "runtime/cuda/product_internal.h"
 
-extern const sg_op sg_op_concat, sg_op_constant, sg_op_fused, sg_op_matmul;
+extern const sg_op sg_op_concat, sg_op_constant, sg_op_csr_matmul, sg_op_fused, sg_op_matmul;
 
 enum { MOST_POINTERS = 400 };
 
-/* product.cuh takes as many neighbours at a time, or a half, or one. */
+/* product.cuh and product_csr.cuh take as many neighbours at a time, or a half, or one. */
 enum { PRODUCT_PACK = 4 };
 
 /* A row of more elements is added up by a whole block. */
@@ -26,14 +26,14 @@ static int32_t write_node(sg_cuda_writer *w, sg_graph *body, const sg_node *node
 {
     const sg_shape *shape = sg_shape_of(sg_value_at(body, node->out));
     sg_dtype dtype = sg_dtype_of(sg_value_at(body, node->out));
-    int32_t in[3] = {SG_CUDA_NONE, SG_CUDA_NONE, SG_CUDA_NONE};
+    int32_t in[SG_CUDA_CHAIN_FACTORS] = {SG_CUDA_NONE, SG_CUDA_NONE, SG_CUDA_NONE};
     if (node->op == &sg_op_constant && node->attr[0].count == 1)
         return sg_cuda_slot_of_number(w, node->attr[0].reals[0], dtype);
     if (node->op->flags & SG_OP_LEAF)
         return sg_cuda_slot_of_input(w, (*next_input)++, shape, dtype);
     if (sg_cuda_step_sum(node->op))
         return sg_cuda_write_sum(w, slot_of[node->in[0]], shape);
-    if (node->n_in > 3) {
+    if (node->n_in > (node->op == &sg_op_csr_matmul ? SG_CUDA_CHAIN_FACTORS : 3)) {
         w->unfit = node->op;
         return SG_CUDA_NONE;
     }
@@ -126,11 +126,11 @@ static void write_single(sg_cuda_writer *w)
 static void put_product(const sg_cuda_writer *w, sg_cuda_text *all)
 {
     sg_cuda_put(all,
-                "%s    if (!EARLY)\n        product_compute(a, b);\n"
+                "%s    if (!EARLY)\n        product_compute(of);\n"
                 "#pragma unroll 1\n    for (int begin = first_pack(); begin < OWN; begin += EACH) {\n"
                 "        constexpr int V = EACH * W;\n        const product_places first(begin);\n%s"
-                "        if (EARLY)\n            product_compute(a, b);\n"
-                "        float element[V];\n        product_elements(a, b, begin, first, element);\n"
+                "        if (EARLY)\n            product_compute(of);\n"
+                "        float element[V];\n        product_elements(of, begin, first, element);\n"
                 "#pragma unroll\n        for (int k = 0; k < V; k++) {\n%s%s        }\n%s    }\n",
                 w->setup.at, w->loads.at, w->reads.at, w->steps.at, w->stores.at);
 }
@@ -255,7 +255,7 @@ static void put_replica(const sg_cuda_writer *w, sg_cuda_text *all)
     sg_cuda_put(all, "    const unsigned long long offset = %s;\n",
                 product ? "product_offset(stride)" : "blockIdx.z * stride");
     if (product)
-        sg_cuda_put(all, "    a = sg_further(a, offset);\n    b = sg_further(b, offset);\n");
+        sg_cuda_put(all, "    of = product_further(of, offset);\n");
     for (int32_t k = 0; k < c->n_input; k++)
         sg_cuda_put(all, "    in%d = sg_further(in%d, offset);\n", (int)k, (int)k);
     for (int32_t j = 0; j < w->spec->n_out; j++)
@@ -269,9 +269,11 @@ static void put_kernel(const sg_cuda_writer *w, sg_cuda_text *all)
     bool product = w->product;
     sg_cuda_put(all, "#include \"random.h\"\n#include \"functions.h\"\ntypedef %s index;\n%s",
                 c->count < INT32_MAX / 2 ? "unsigned" : "unsigned long long",
-                product ? "#include \"product.h\"\n" : "");
+                w->sparse ? "#include \"product_csr.h\"\n"
+                : product ? "#include \"product.h\"\n"
+                          : "");
     sg_cuda_put(all, "extern \"C\" __global__ void %schain(%s", product ? "PRODUCT_BOUNDS " : "",
-                product ? "const float *a, const float *b, " : "");
+                product ? "product_operands of, " : "");
     for (int32_t k = 0; k < c->n_input; k++)
         sg_cuda_put(all, "const %s *in%d, ", sg_cuda_memory_type(spec->in_dtype[c->input[k]]), (int)k);
     for (int32_t j = 0; j < spec->n_out; j++)
@@ -292,10 +294,11 @@ static void find_aliases(const sg_cuda_writer *w)
     for (int32_t j = 0; j < spec->n_out; j++) {
         w->chain->alias[j] = SG_CUDA_NONE;
         for (int32_t k = 0; k < spec->n_in && w->chain->alias[j] == SG_CUDA_NONE; k++) {
-            bool taken = w->parameter[k] == SG_CUDA_NONE || w->scattered[k] || k == w->chain->factor[0] ||
-                         k == w->chain->factor[1] ||
+            bool taken = w->parameter[k] == SG_CUDA_NONE || w->scattered[k] ||
                          sg_dtype_size(spec->in_dtype[k]) != sg_dtype_size(spec->out_dtype[j]);
             taken |= w->place.run > 0 || !sg_shape_equal(&spec->out_shape[j], &w->space);
+            for (int32_t i = 0; i < SG_CUDA_CHAIN_FACTORS; i++)
+                taken |= w->chain->factor[i] == k;
             for (int32_t i = 0; i < j; i++)
                 taken |= w->chain->alias[i] == k;
             if (!taken)
@@ -311,7 +314,8 @@ static bool start(sg_cuda_writer *w)
                              &w->stores, &w->ends,  &w->after, &w->zeros};
     w->parameter = sg_calloc(spec->n_in + 1, sizeof *w->parameter);
     w->scattered = sg_calloc(spec->n_in + 1, sizeof *w->scattered);
-    w->chain->factor[0] = w->chain->factor[1] = SG_CUDA_NONE;
+    for (int32_t k = 0; k < SG_CUDA_CHAIN_FACTORS; k++)
+        w->chain->factor[k] = SG_CUDA_NONE;
     w->chain->input = sg_calloc(spec->n_in + 1, sizeof *w->chain->input);
     w->chain->alias = sg_calloc(spec->n_out + 1, sizeof *w->chain->alias);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -405,10 +409,12 @@ static void find_space(sg_cuda_writer *w)
     w->chain->count = sg_shape_count(&w->space);
 }
 
-static bool begins_with_product(const sg_kernel_spec *spec)
+static void find_product(sg_cuda_writer *w)
 {
-    return spec->node->op == &sg_op_matmul ||
-           (spec->node->op == &sg_op_fused && sg_cuda_product_in(spec->attr[0].graph));
+    const sg_kernel_spec *spec = w->spec;
+    sg_graph *body = spec->node->op == &sg_op_fused ? spec->attr[0].graph : NULL;
+    w->sparse = body && sg_cuda_csr_in(body);
+    w->product = w->sparse || spec->node->op == &sg_op_matmul || (body && sg_cuda_product_in(body));
 }
 
 sg_status sg_cuda_chain_write(sg_cuda_chain *chain, const sg_kernel_spec *spec, int64_t threads, sg_error *err)
@@ -418,7 +424,7 @@ sg_status sg_cuda_chain_write(sg_cuda_chain *chain, const sg_kernel_spec *spec, 
         return sg_fail(err, SG_E_UNSUPPORTED, "a chain of %d operands is too long", (int)(spec->n_in + spec->n_out));
     w.failed = !start(&w);
     find_space(&w);
-    w.product = begins_with_product(spec);
+    find_product(&w);
     chain->pack = w.product ? PRODUCT_PACK : sg_cuda_chain_pack(spec, chain, threads);
     if (!w.failed)
         write_all(&w);

@@ -50,7 +50,8 @@ typedef struct sg_cuda_writer {
     bool *is_after;               /* of each node of a body with sums: a step on them */
     bool among_sums;              /* the step being written is one */
     sg_shape sums;                /* their shape */
-    bool product;                 /* begins with a matrix product, whose elements product.cuh shares out */
+    bool product;                 /* begins with a product, whose elements product.cuh or product_csr.cuh shares out */
+    bool sparse;                  /* the latter */
     bool failed;                  /* out of memory */
     const sg_op *unfit;           /* no step for this one */
 } sg_cuda_writer;

@@ -4,18 +4,9 @@
 #define SG_CUDA_CSR_INTERNAL_H
 
 #include <cuda_runtime_api.h>
-#include <stdbool.h>
-#include <stdint.h>
 
-#include "runtime/cuda/fault_internal.h"
+#include "runtime/cuda/csr_lines_internal.h"
 #include "runtime/cuda/replica_internal.h"
-
-typedef struct sg_cuda_csr {
-    int64_t capacity, lines, others, width; /* others: rows of the dense operand that `index` points to */
-    bool shared; /* threads of a block share the non-zeros of one line, rather than having lines of their own */
-    sg_cuda_fault *fault;
-    int32_t site;
-} sg_cuda_csr;
 
 /* Non-zeros a line, on average, from which threads share those of one. A gradient with such lines is not made by the layer's update. */
 enum { SG_CUDA_LONG_LINE = 16 };

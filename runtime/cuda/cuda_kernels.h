@@ -4,12 +4,14 @@
 
 #include "runtime/cuda/cuda_internal.h"
 
-extern const sg_cuda_kernel sg_cuda_chain_kernels[];      /* chain.c: elementwise ops and fused chains */
-extern const sg_cuda_kernel sg_cuda_product_kernels[];    /* product.c: products of small matrices, with what follows */
-extern const sg_cuda_kernel sg_cuda_vector_kernels[];     /* product_vector.c: a vector times a matrix */
-extern const sg_cuda_kernel sg_cuda_matmul_kernels[];     /* matmul.c: products by cuBLASLt */
-extern const sg_cuda_kernel sg_cuda_sum_kernels[];        /* sum.c */
-extern const sg_cuda_kernel sg_cuda_reduce_kernels[];     /* reduce.c: other reductions, softmax, running sums */
+extern const sg_cuda_kernel sg_cuda_chain_kernels[];   /* chain.c: elementwise ops and fused chains */
+extern const sg_cuda_kernel sg_cuda_product_kernels[]; /* product.c: products of small matrices, with what follows */
+extern const sg_cuda_kernel
+    sg_cuda_product_csr_kernels[];                    /* product_csr.c: products with sparse rows, with what follows */
+extern const sg_cuda_kernel sg_cuda_vector_kernels[]; /* product_vector.c: a vector times a matrix */
+extern const sg_cuda_kernel sg_cuda_matmul_kernels[]; /* matmul.c: products by cuBLASLt */
+extern const sg_cuda_kernel sg_cuda_sum_kernels[];    /* sum.c */
+extern const sg_cuda_kernel sg_cuda_reduce_kernels[]; /* reduce.c: other reductions, softmax, running sums */
 extern const sg_cuda_kernel sg_cuda_layer_norm_kernels[]; /* layer_norm.c: layer_norm, rms_norm and their derivatives */
 extern const sg_cuda_kernel sg_cuda_channel_norm_kernels[];  /* channel_norm.c: the same of batch_norm and group_norm */
 extern const sg_cuda_kernel sg_cuda_cross_entropy_kernels[]; /* cross_entropy.c: the same of softmax_cross_entropy */

@@ -7,6 +7,7 @@ static const sg_cuda_kernel *const tables[] = {
     sg_cuda_layer_norm_kernels,
     sg_cuda_gelu_sums_kernels,
     sg_cuda_product_kernels,
+    sg_cuda_product_csr_kernels,
     sg_cuda_vector_kernels,
     sg_cuda_matmul_kernels,
     sg_cuda_chain_kernels,

@@ -12,7 +12,9 @@
 
 extern const char sg_cuda_text_random[], sg_cuda_text_functions[], sg_cuda_text_product[], sg_cuda_text_product_fma[],
     sg_cuda_text_product_fetch[], sg_cuda_text_product_tf32[], sg_cuda_text_product_split[], sg_cuda_text_product_mma[],
-    sg_cuda_text_product_wgmma[], sg_cuda_text_product_parts[], sg_cuda_text_product_warp[], sg_cuda_text_gelu_sums[];
+    sg_cuda_text_product_wgmma[], sg_cuda_text_product_parts[], sg_cuda_text_product_warp[],
+    sg_cuda_text_product_packs[], sg_cuda_text_product_csr[], sg_cuda_text_csr_read[], sg_cuda_text_csr_lines[],
+    sg_cuda_text_fault[], sg_cuda_text_gelu_sums[];
 
 /* Programs of the process, by text: sessions come and go, and compiling one takes tens of milliseconds. */
 typedef struct program {
@@ -55,8 +57,14 @@ static const struct {
                 {"product_parts.h", sg_cuda_text_product_parts},
                 {"product_warp.h", sg_cuda_text_product_warp},
                 {"product_wgmma.h", sg_cuda_text_product_wgmma},
+                {"product_packs.h", sg_cuda_text_product_packs},
+                {"product_csr.h", sg_cuda_text_product_csr},
+                {"runtime/cuda/csr_read.cuh", sg_cuda_text_csr_read},
+                {"runtime/cuda/csr_lines_internal.h", sg_cuda_text_csr_lines},
+                {"runtime/cuda/fault_internal.h", sg_cuda_text_fault},
                 {"gelu_sums.h", sg_cuda_text_gelu_sums},
                 {"math.h", ""},
+                {"stdbool.h", ""},
                 {"stdint.h", "typedef unsigned char uint8_t; typedef int int32_t; typedef unsigned uint32_t; "
                              "typedef long long int64_t; typedef unsigned long long uint64_t;"},
                 {"string.h", ""}};

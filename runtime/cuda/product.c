@@ -316,8 +316,8 @@ static bool launch(const sg_launch *l, sg_error *err)
     void *parameter[MOST_PARAMETERS];
     unsigned long long repeat = l->run.repeat, stride = l->stride;
     int32_t n = 0;
-    for (int32_t k = 0; k < 2; k++)
-        parameter[n++] = (void *)(uintptr_t)&l->in[p->chain.factor[k]];
+    const void *operands[] = {l->in[p->chain.factor[0]], l->in[p->chain.factor[1]]};
+    parameter[n++] = operands;
     for (int32_t k = 0; k < p->chain.n_input; k++)
         parameter[n++] = (void *)(uintptr_t)&l->in[p->chain.input[k]];
     for (int32_t j = 0; j < p->n_out; j++)

@@ -12,6 +12,14 @@
 constexpr int THREADS = 32 * WX * WY * KG, TILE = BM * BN, SHARE = (TILE + SPLIT - 1) / SPLIT;
 constexpr index NOWHERE = ~(index)0;
 
+struct product_operands {
+    const float *a, *b;
+};
+__device__ __forceinline__ product_operands product_further(const product_operands &of, unsigned long long bytes)
+{
+    return {sg_further(of.a, bytes), sg_further(of.b, bytes)};
+}
+
 // Stages, then partial sums of groups; from WORK on [SPLIT][SHARE]; from HELD on what the steps read.
 extern __shared__ __align__(16) float product_memory[];
 
@@ -120,7 +128,7 @@ __device__ __forceinline__ void exchange()
 }
 #endif
 
-__device__ __forceinline__ void product_compute(const float *a, const float *b)
+__device__ __forceinline__ void product_compute(const product_operands &of)
 {
     int first = product_rank() * CHUNK, end = min(K, first + CHUNK);
 #if __CUDA_ARCH__ >= 900
@@ -129,7 +137,7 @@ __device__ __forceinline__ void product_compute(const float *a, const float *b)
     if constexpr (SPLIT > 1 && !LATE)
         asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 #endif
-    product_sums(a + A_AT(product_batch()), b + B_AT(product_batch()), product_row(), product_column(), first, end);
+    product_sums(of.a + A_AT(product_batch()), of.b + B_AT(product_batch()), product_row(), product_column(), first, end);
 #if __CUDA_ARCH__ >= 900
     if constexpr (SPLIT > 1 && LATE && !SENDS)
         asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
@@ -170,7 +178,6 @@ constexpr int OWN = LINED ? packs(SIDE) : (SHARE / W + THREADS - 1) / THREADS;
 constexpr int most_each(int each) { return 2 * each <= OWN && 2 * each * W <= AT_ONCE ? most_each(2 * each) : each; }
 constexpr int EACH = LINED && TURNS > 1 && TURNS * W <= AT_ONCE ? TURNS : most_each(1);
 constexpr bool EARLY = EACH == OWN && READS_EARLY && !HOLDS;
-enum product_access { NEIGHBOURS, SAME, ELEMENTS };
 
 __device__ __forceinline__ int product_pack(int q) { return (q * THREADS + threadIdx.x) * W; }
 
@@ -218,6 +225,8 @@ struct product_places {
     }
 };
 
+#include "product_packs.h"
+
 // If HOLDS, what the steps read is brought to shared memory beside the factors, stream after stream, each element for the thread that will
 // finish it.
 constexpr int HELD = WORK + (SPLIT > 1 ? SPLIT * SHARE : 0);
@@ -245,8 +254,8 @@ template <product_access HOW, class T, class PLACE> __device__ __forceinline__ v
 template <product_access HOW, class T, class PLACE>
 __device__ __forceinline__ sg_pack<T, EACH * W> product_load(int stream, const T *from, int begin, const product_places &places, PLACE place)
 {
-    sg_pack<T, EACH * W> all = {};
     if constexpr (HOLDS) {
+        sg_pack<T, EACH * W> all = {};
 #pragma unroll
         for (int q = 0; q < EACH; q++) {
             if (places.at[q] == NOWHERE) // beyond the shares there may be no memory
@@ -258,49 +267,7 @@ __device__ __forceinline__ sg_pack<T, EACH * W> product_load(int stream, const T
         }
         return all;
     }
-#pragma unroll
-    for (int q = 0; q < EACH; q++) {
-        index i = places.at[q];
-        if (i == NOWHERE)
-            continue;
-        sg_pack<T, W> pack;
-        if constexpr (HOW == NEIGHBOURS)
-            pack = sg_load<W>(from + place(i));
-        else
-#pragma unroll
-            for (int k = 0; k < W; k++)
-                pack.x[k] = from[place(HOW == SAME ? i : i + k)];
-#pragma unroll
-        for (int k = 0; k < W; k++)
-            all.x[q * W + k] = pack.x[k];
-    }
-    return all;
-}
-
-template <class T> __device__ __forceinline__ void product_store(T *to, const product_places &places, const sg_pack<T, EACH * W> &all)
-{
-#pragma unroll
-    for (int q = 0; q < EACH; q++) {
-        sg_pack<T, W> pack;
-#pragma unroll
-        for (int k = 0; k < W; k++)
-            pack.x[k] = all.x[q * W + k];
-        if (places.at[q] != NOWHERE)
-            sg_store(to + places.at[q], pack);
-    }
-}
-
-__device__ __forceinline__ sg_pack<unsigned, EACH * W> product_bits(const sg_draw &draw, const product_places &places)
-{
-    sg_pack<unsigned, EACH * W> all;
-#pragma unroll
-    for (int q = 0; q < EACH; q++) {
-        sg_pack<unsigned, W> pack = sg_draw_bits<W>(draw, places.at[q]);
-#pragma unroll
-        for (int k = 0; k < W; k++)
-            all.x[q * W + k] = pack.x[k];
-    }
-    return all;
+    return product_read<HOW>(from, places, place);
 }
 
 // An element whose sum came out infinite or not a number, term by term: cut up, an infinite term is not a number.
@@ -334,7 +301,7 @@ __device__ __forceinline__ sg_pack<float, W> product_sum(int begin, int q)
 }
 
 // What is not finite, anew. In a loop that is not unrolled, as it is rare.
-__device__ __forceinline__ void mend(const float *a, const float *b, const product_places &places, float (&v)[EACH * W])
+__device__ __forceinline__ void mend(const product_operands &of, const product_places &places, float (&v)[EACH * W])
 {
     unsigned wrong = 0;
     float zero = 0;
@@ -353,7 +320,7 @@ __device__ __forceinline__ void mend(const float *a, const float *b, const produ
 #pragma unroll
         for (int q = 0; q < EACH; q++)
             i = which / W == q ? places.at[q] + which % W : i;
-        float x = plain_sum(a, b, i);
+        float x = plain_sum(of.a, of.b, i);
 #pragma unroll
         for (int k = 0; k < EACH * W; k++)
             v[k] = which == k ? x : v[k];
@@ -361,7 +328,7 @@ __device__ __forceinline__ void mend(const float *a, const float *b, const produ
 }
 
 // The elements at these places.
-__device__ __forceinline__ void product_elements(const float *a, const float *b, int begin, const product_places &places,
+__device__ __forceinline__ void product_elements(const product_operands &of, int begin, const product_places &places,
                                                  float (&v)[EACH * W])
 {
 #pragma unroll
@@ -374,5 +341,5 @@ __device__ __forceinline__ void product_elements(const float *a, const float *b,
             v[q * W + k] = pack.x[k];
     }
     if constexpr (SPLITS_NUMBERS)
-        mend(a, b, places, v);
+        mend(of, places, v);
 }

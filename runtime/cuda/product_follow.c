@@ -1,15 +1,19 @@
-/* product_follow.c - what the fusion pass lets follow a matrix product. */
+/* product_follow.c - what the fusion pass lets follow a product. */
+#include "runtime/cuda/csr_internal.h"
 #include "runtime/cuda/product_internal.h"
 
-extern const sg_op sg_op_matmul, sg_op_cast, sg_op_add;
+extern const sg_op sg_op_matmul, sg_op_csr_matmul, sg_op_cast, sg_op_add;
 
-const sg_node *sg_cuda_product_in(sg_graph *body)
+static const sg_node *first_of(sg_graph *body, const sg_op *op)
 {
     for (int32_t i = 0; i < sg_node_count(body); i++)
-        if (sg_node_at(body, i)->op == &sg_op_matmul)
+        if (sg_node_at(body, i)->op == op)
             return sg_node_at(body, i);
     return NULL;
 }
+
+const sg_node *sg_cuda_product_in(sg_graph *body) { return first_of(body, &sg_op_matmul); }
+const sg_node *sg_cuda_csr_in(sg_graph *body) { return first_of(body, &sg_op_csr_matmul); }
 
 sg_matmul_problem sg_cuda_product_problem(sg_graph *graph, const sg_node *product)
 {
@@ -19,10 +23,24 @@ sg_matmul_problem sg_cuda_product_problem(sg_graph *graph, const sg_node *produc
     return sg_matmul_describe(&(sg_kernel_spec){.attr = product->attr, .in_shape = in, .out_shape = &out});
 }
 
+/* Of lines that blocks share, whose columns go by fours, and elements that are counted by 31 bits (product_csr.cuh). */
+static bool is_shared(sg_graph *graph, const sg_node *product)
+{
+    enum { VALUES, DENSE = 6 };
+    sg_value out = sg_value_at(graph, product->out);
+    int64_t lines = sg_shape_of(out)->dim[0], width = sg_shape_of(out)->dim[1];
+    int64_t capacity = sg_shape_count(sg_shape_of(sg_value_at(graph, product->in[VALUES])));
+    return sg_dtype_of(out) == SG_F32 && lines * width > 0 && lines * width <= INT32_MAX && width % 4 == 0 &&
+           capacity >= SG_CUDA_LONG_LINE * lines &&
+           sg_shape_count(sg_shape_of(sg_value_at(graph, product->in[DENSE]))) > 0;
+}
+
 /* Steps in a kernel of our own cost nothing; cuBLASLt can add to products of bfloat16, or keep them float32. With a row it does
  * not split the sum, which products of float32 need to occupy the device: not there. */
 sg_fuse_follow sg_cuda_product_follow(sg_graph *graph, const sg_node *product)
 {
+    if (product->op == &sg_op_csr_matmul)
+        return is_shared(graph, product) ? SG_FUSE_STEPS : SG_FUSE_NOTHING;
     sg_dtype dtype = sg_dtype_of(sg_value_at(graph, product->out));
     sg_matmul_problem p = sg_cuda_product_problem(graph, product);
     if ((dtype != SG_F32 && dtype != SG_BF16) || p.batch * p.m * p.n == 0 || p.k == 0)

@@ -1,5 +1,5 @@
-/* product_internal.h - matrix products and what follows them in one kernel: any elementwise steps after a small product of
- * float32 (product.c), after others what cuBLASLt adds to it (matmul.c). */
+/* product_internal.h - products and what follows them in one kernel: any elementwise steps after a small product of float32 (product.c)
+ * or one with sparse rows (product_csr.c), after others what cuBLASLt adds to it (matmul.c). */
 #ifndef SG_CUDA_PRODUCT_INTERNAL_H
 #define SG_CUDA_PRODUCT_INTERNAL_H
 
@@ -14,8 +14,9 @@ bool sg_cuda_product_chooses(sg_graph *graph, const sg_node *const *member, int3
 /* A pass before it: sums in which products add what they can. */
 sg_status sg_cuda_order_sums(sg_graph *from, sg_graph *to, sg_error *err);
 
-/* The product in a fused body, or NULL. */
+/* The product in a fused body, or NULL; a product with sparse rows. */
 const sg_node *sg_cuda_product_in(sg_graph *body);
+const sg_node *sg_cuda_csr_in(sg_graph *body);
 /* What cuBLASLt does to a product of bf16 before it goes to memory: values, or -1. */
 typedef struct sg_cuda_product_end {
     int32_t row;   /* added to each row; of the product's dtype */

@@ -65,6 +65,11 @@ static void keep_products(kept *k, sg_scope s, sg_csr x)
 {
     keep(k, s, "sparse", sg_csr_matmul(x, normal(s, "layer", SG_SHAPE(COLUMNS, 400))));
     keep(k, s, "slice", sg_csr_matmul(x, normal(s, "thin", SG_SHAPE(COLUMNS, 36))));
+    keep(k, s, "layer1",
+         sg_dropout(s,
+                    sg_softplus(sg_add(sg_csr_matmul(x, normal(s, "W1", SG_SHAPE(COLUMNS, 400))),
+                                       normal(s, "c1", SG_SHAPE(400)))),
+                    0.5));
     keep(k, s, "vector", sg_matmul(normal(s, "v", SG_SHAPE(1, 333)), normal(s, "w", SG_SHAPE(333, 52))));
 }
 
