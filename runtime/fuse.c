@@ -3,6 +3,7 @@
 #include "runtime/fuse_internal.h"
 
 #include "ops/ops.h"
+#include "runtime/leaf_internal.h"
 
 #define SG_OP(name) extern const sg_op sg_op_##name;
 #include "ops/op_list.h"
@@ -108,6 +109,14 @@ static sg_value copy_into_body(body_builder *b, const sg_node *node)
     return !sg_is_none(v) && sg_node_is_named(node) ? sg_named(v, node->name) : v;
 }
 
+/* Of a constant, a fill, or a view of one. */
+static double number_of(sg_graph *graph, const sg_node *node)
+{
+    while (sg_is_view(node))
+        node = sg_node_of(sg_value_at(graph, node->in[0]));
+    return node->op == &sg_op_constant ? node->attr[0].reals[0] : node->attr[0].f;
+}
+
 /* Numbers are copied, views are followed to what they show, the rest comes from the members or from outside. */
 static sg_value operand(body_builder *b, int32_t value)
 {
@@ -117,7 +126,7 @@ static sg_value operand(body_builder *b, int32_t value)
         return b->inner[value];
     sg_value v;
     if (p->role[node->index] == SG_FUSE_NUMBER) {
-        double number = node->op == &sg_op_constant ? node->attr[0].reals[0] : node->attr[0].f;
+        double number = number_of(p->graph, node);
         v = sg_constant(b->body, sg_dtype_of(sg_value_at(p->graph, value)), *sg_shape_of(sg_value_at(p->graph, value)),
                         &number, 1);
     } else if (p->role[node->index] == SG_FUSE_VIEW || computed_again(p, value)) {

@@ -62,6 +62,7 @@ typedef struct sg_fuse_group {
     sg_shape space;
     int64_t axes;    /* which its sums add up, as a number; 0 without sums */
     bool cheap;      /* every member costs about an addition: may be computed again for each broadcast copy */
+    bool once;       /* every member is a step on single numbers, which a chain does once for all its elements */
     int32_t product; /* a chain has one at most: its node, or -1 */
     bool chosen;     /* what may follow it is chosen step by step */
     bool joined;     /* ends in a concat, whose shape `space` is */

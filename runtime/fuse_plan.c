@@ -15,7 +15,7 @@
 #include "ops/op_list.h"
 #undef SG_OP
 
-enum { MOST_MEMBERS = 48 };
+enum { MOST_MEMBERS = 48, MOST_ONCE = 8 };
 
 bool sg_fuse_reads(const sg_node *node, int32_t k) { return k >= 32 || !(node->op->shape_only >> k & 1); }
 
@@ -86,6 +86,8 @@ static sg_fuse_role role_of(const sg_fuse_plan *p, const sg_node *node)
 {
     if (node->op == &sg_op_constant)
         return node->attr[0].count == 1 ? SG_FUSE_NUMBER : SG_FUSE_NONE;
+    if (sg_is_view(node) && role_of(p, sg_node_of(sg_value_at(p->graph, node->in[0]))) == SG_FUSE_NUMBER)
+        return SG_FUSE_NUMBER;
     sg_sum_form form;
     if (p->rules->sums && sum_of(p, node, &form) && p->rules->sums(node, &form))
         return SG_FUSE_SUM;
@@ -148,15 +150,16 @@ static bool read_only_by(const sg_fuse_plan *p, int32_t a, int32_t b)
     return true;
 }
 
-/* Group a (of an operand) and group b have one iteration space, or a is cheap and broadcasts into b's for b alone. */
+/* Group a (of an operand) and group b have one iteration space, or a is cheap, or a few steps on single numbers, and broadcasts into b's
+ * for b alone. */
 static bool spaces_fit(const sg_fuse_plan *p, int32_t a, int32_t b)
 {
     const sg_fuse_group *x = &p->groups[a], *y = &p->groups[b];
     if (sg_shape_equal(&x->space, &y->space))
         return x->axes == 0 || y->axes == 0 || x->axes == y->axes;
     sg_shape wide;
-    return x->axes == 0 && x->cheap && sg_shape_broadcast(&x->space, &y->space, &wide) &&
-           sg_shape_equal(&wide, &y->space) && read_only_by(p, a, b);
+    return x->axes == 0 && (x->cheap || (x->once && x->count <= MOST_ONCE)) &&
+           sg_shape_broadcast(&x->space, &y->space, &wide) && sg_shape_equal(&wide, &y->space) && read_only_by(p, a, b);
 }
 
 /* Does a member of b read a sum of a? A sum is complete only when its row is: such a member cannot run tile by tile beside
@@ -248,6 +251,7 @@ static void merge(sg_fuse_plan *p, int32_t a, int32_t b)
         .space = y.space,
         .axes = x.axes > y.axes ? x.axes : y.axes,
         .cheap = x.cheap && y.cheap,
+        .once = x.once && y.once,
         .product = x.product >= 0 ? x.product : y.product,
         .chosen = x.chosen || y.chosen,
         .joined = x.joined || y.joined,
@@ -407,6 +411,7 @@ static void place_node(sg_fuse_plan *p, const sg_node *node)
         .space = *shape_at(p, is_sum ? node->in[0] : node->out),
         .axes = is_sum ? axes_of(p, node) : 0,
         .cheap = !is_sum && !is_draw && is_cheap(node),
+        .once = p->role[node->index] == SG_FUSE_STEP && !is_draw && sg_shape_count(shape_at(p, node->out)) == 1,
         .joined = is_join,
         .product = is_product ? node->index : -1,
         .chosen = is_product && p->rules->follow(p->graph, node) == SG_FUSE_CHOSEN,

@@ -71,12 +71,18 @@ static int32_t write_draw(sg_cuda_writer *w, const sg_cuda_unit *u)
     return at;
 }
 
+/* What numbers alone make is one: a thread computes it before its elements. */
 static int32_t write_call(sg_cuda_writer *w, const sg_cuda_unit *u, const char *function)
 {
-    sg_cuda_text *steps = w->among_sums ? &w->after : &w->steps;
-    for (int32_t k = 0; k < u->n_in; k++)
+    bool once = !w->among_sums;
+    for (int32_t k = 0; k < u->n_in; k++) {
         sg_cuda_slot_load_for_step(w, u->in[k]);
+        once &= w->slot[u->in[k]].once;
+    }
+    sg_cuda_text *steps = w->among_sums ? &w->after : once ? &w->setup : &w->steps;
     int32_t at = result_slot(w, u);
+    if (at != SG_CUDA_NONE)
+        w->slot[at].once = once;
     sg_cuda_put(steps, "            const %s v%d = sg_%s(", sg_cuda_register_type(u->dtype), (int)at, function);
     for (int32_t k = 0; k < u->n_in; k++)
         sg_cuda_put(steps, "%s%c%d", k ? ", " : "", sg_cuda_slot_letter(w, &w->slot[u->in[k]]), (int)u->in[k]);

@@ -32,7 +32,8 @@ int32_t sg_cuda_slot_of_input(sg_cuda_writer *w, int32_t input, const sg_shape *
 
 int32_t sg_cuda_slot_of_number(sg_cuda_writer *w, double number, sg_dtype dtype)
 {
-    return sg_cuda_slot_add(w, (sg_cuda_slot){.kind = SG_CUDA_SLOT_NUMBER, .dtype = dtype, .number = number});
+    return sg_cuda_slot_add(
+        w, (sg_cuda_slot){.kind = SG_CUDA_SLOT_NUMBER, .dtype = dtype, .number = number, .once = true});
 }
 
 int32_t sg_cuda_slot_parameter(sg_cuda_writer *w, int32_t input)
@@ -151,6 +152,7 @@ static void load_input(sg_cuda_writer *w, int32_t at)
     sg_cuda_access how = sg_cuda_access_of(&p, w->chain->pack);
     digit digits[DIGITS];
     w->scattered[s->input] |= how != SG_CUDA_ACCESS_OWN;
+    w->slot[at].once = how == SG_CUDA_ACCESS_NUMBER;
     if (how == SG_CUDA_ACCESS_NUMBER) {
         put_read(&w->setup, NULL, "    ", s, at, parameter, &p, "0");
     } else if (w->product) {

@@ -24,6 +24,7 @@ typedef struct sg_cuda_slot {
     double number;
     bool loaded, loaded_after; /* among the elements; among the sums */
     bool after;                /* a result among the sums */
+    bool once;                 /* the same for all elements: there before them */
 } sg_cuda_slot;
 
 /* Element i of an operand of a concat is element start + i + i / run * gap of the result; run 0: there is no concat. */
