@@ -7,7 +7,12 @@
  *
  *     slack(v) = max over u of (depth(u) + height(u)) - depth(v) - height(v)
  *
- * Priorities change no result, so a recording that cannot be read that way goes without: one with a single launch has no edges,
+ * And one launch begins: launches that depend on nothing are started one by one, each a microsecond or two after the one before, and
+ * late where others are under way by then. So all but one of them, the first of the longest chain, are made to wait for that one, and
+ * start together when it is done. On an H200 a step of SEAL-dynamic NCE, 66 launches of which 7 depend on nothing, takes 70 us instead
+ * of 80 on bibtex, 93 instead of 106 on delicious and 216 instead of 225 on eurlex-ev.
+ *
+ * Order changes no result, so a recording that cannot be read that way goes without: one with a single launch has no edges,
  * and edges by which a library lets its kernels overlap are more than an order. */
 #include <stdlib.h>
 
@@ -119,14 +124,37 @@ static void set(const dag *g, int32_t longest)
     }
 }
 
+static cudaError_t add_edge(cudaGraph_t graph, const cudaGraphNode_t *from, const cudaGraphNode_t *to)
+{
+    cudaGraphEdgeData plain = {0};
+#if CUDART_VERSION >= 13000
+    return cudaGraphAddDependencies(graph, from, to, &plain, 1);
+#else
+    return cudaGraphAddDependencies_v2(graph, from, to, &plain, 1);
+#endif
+}
+
+static void begin_at_one(const dag *g, cudaGraph_t graph)
+{
+    size_t first = 0;
+    for (size_t i = 1; i < g->n; i++)
+        if (g->height[i] > g->height[first])
+            first = i;
+    for (size_t i = 0; i < g->n; i++)
+        if (g->depth[i] == 0 && i != first && add_edge(graph, &g->node[first], &g->node[i]) != cudaSuccess)
+            return;
+}
+
 sg_status sg_cuda_prioritize(cudaGraph_t graph, sg_error *err)
 {
     dag g = {0};
     sg_status status = SG_OK;
     if (dag_count(&g, graph) && g.edges > 0) {
         status = dag_allocate(&g, err);
-        if (status == SG_OK && dag_read(&g, graph))
+        if (status == SG_OK && dag_read(&g, graph)) {
             set(&g, measure(&g));
+            begin_at_one(&g, graph);
+        }
     }
     cudaGetLastError(); /* what could not be read or set is nothing that later calls are to meet */
     dag_free(&g);
