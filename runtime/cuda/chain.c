@@ -20,17 +20,26 @@ enum {
     BUSY = 512,
     PACK_ONCE = 4,
     MANY_REPLICAS = 4,
-    MANY_FEWER = 4, /* busy threads */
-    MOST_PARAMETERS = 512
+    MANY_FEWER = 4 /* busy threads */
 };
 
 typedef struct chain {
     sg_cuda_chain text;
     cudaKernel_t kernel;
     unsigned blocks;
-    int32_t n_out;
     char name[48];
 } chain;
+
+void sg_cuda_chain_parameters(const sg_cuda_chain *c, const sg_launch *l, void **parameter)
+{
+    _Static_assert(sizeof l->run.repeat == 8 && sizeof l->stride == 8, "unsigned long long in the text");
+    for (int32_t k = 0; k < c->n_input; k++)
+        *parameter++ = (void *)(uintptr_t)&l->in[c->input[k]];
+    for (int32_t j = 0; j < c->n_out; j++)
+        *parameter++ = (void *)(uintptr_t)&l->out[j];
+    *parameter++ = (void *)(uintptr_t)&l->run.repeat;
+    *parameter = (void *)(uintptr_t)&l->stride;
+}
 
 static void release(void *state)
 {
@@ -42,17 +51,10 @@ static void release(void *state)
 static bool launch(const sg_launch *l, sg_error *err)
 {
     const chain *c = l->state;
-    void *parameter[MOST_PARAMETERS];
-    unsigned long long repeat = l->run.repeat, stride = l->stride;
-    int32_t n = 0;
+    void *parameter[SG_CUDA_CHAIN_PARAMETERS];
     if (c->text.count == 0)
         return true;
-    for (int32_t k = 0; k < c->text.n_input; k++)
-        parameter[n++] = (void *)(uintptr_t)&l->in[c->text.input[k]];
-    for (int32_t j = 0; j < c->n_out; j++)
-        parameter[n++] = (void *)(uintptr_t)&l->out[j];
-    parameter[n++] = &repeat;
-    parameter[n] = &stride;
+    sg_cuda_chain_parameters(&c->text, l, parameter);
     dim3 grid = {c->blocks, 1, (unsigned)l->replicas}, block = {BLOCK, 1, 1};
     sg_cuda_overlap(l->stream);
     return sg_cuda_check(cudaLaunchKernel((const void *)c->kernel, grid, block, parameter, 0, l->stream),
@@ -98,7 +100,6 @@ static sg_status build(chain *c, sg_device *device, const sg_kernel_spec *spec, 
     bool each_once = c->text.pack >= PACK_ONCE && !c->text.draws;
     int64_t most = each_once ? INT32_MAX : (int64_t)device->processors * (c->text.draws ? WAVES_DRAWN : WAVES);
     c->blocks = (unsigned)(blocks < most ? blocks : most);
-    c->n_out = spec->n_out;
     if (spec->node->op == &sg_op_fused)
         snprintf(c->name, sizeof c->name, "fused %d ops", (int)c->text.n_steps);
     else

@@ -6,7 +6,11 @@
 #include "runtime/cuda/cuda_internal.h"
 #include "runtime/fuse_internal.h"
 
-enum { SG_CUDA_CHAIN_BLOCK = 256, SG_CUDA_CHAIN_FACTORS = 7 }; /* threads; most operands of a product */
+enum {
+    SG_CUDA_CHAIN_BLOCK = 256,
+    SG_CUDA_CHAIN_FACTORS = 7,
+    SG_CUDA_CHAIN_PARAMETERS = 512
+}; /* threads; most operands of a product; most parameters */
 
 /* A node's operands in the order of the kernel's parameters, and its text. Inputs that the text does not read have no
  * parameter. */
@@ -16,7 +20,7 @@ typedef struct sg_cuda_chain {
     int32_t pack;   /* elements that a thread takes at a time */
     bool draws;     /* every thread has to find the addresses of draws first */
     int32_t *input; /* operands that are parameters */
-    int32_t n_input;
+    int32_t n_input, n_out;
     int32_t *alias;  /* by output, as in sg_kernel */
     int32_t n_steps; /* operators computed */
     /* Of a chain that begins with a product: its operands, which are not among `input`; else -1. */
@@ -36,6 +40,8 @@ bool sg_cuda_chain_has(const sg_op *op, int32_t n_in, const sg_dtype *in, sg_dty
  * struct, and product.cuh, or of sparse rows product_csr.cuh, computes it and hands over its elements. */
 sg_status sg_cuda_chain_write(sg_cuda_chain *chain, const sg_kernel_spec *spec, int64_t threads, sg_error *err);
 void sg_cuda_chain_release(sg_cuda_chain *chain);
+/* For a launch: where its parameters are, without the operands of a product. */
+void sg_cuda_chain_parameters(const sg_cuda_chain *chain, const sg_launch *launch, void **parameter);
 /* Does a thread add up a column alone, though in as many sums as a block's warps would have? */
 bool sg_cuda_chain_alone(const sg_cuda_chain *chain);
 

@@ -422,6 +422,7 @@ sg_status sg_cuda_chain_write(sg_cuda_chain *chain, const sg_kernel_spec *spec, 
     sg_cuda_writer w = {.spec = spec, .chain = chain, .threads = threads};
     if (spec->n_in + spec->n_out > MOST_POINTERS)
         return sg_fail(err, SG_E_UNSUPPORTED, "a chain of %d operands is too long", (int)(spec->n_in + spec->n_out));
+    chain->n_out = spec->n_out;
     w.failed = !start(&w);
     find_space(&w);
     find_product(&w);

@@ -35,37 +35,6 @@ __global__ void __launch_bounds__(SG_BLOCK)
     }
 }
 
-/* The warp's terms, one a lane, `count` of them, at a lane's columns: several loads at a time are on their way. A lane has T groups of
- * columns, SG_WARP V apart, of which the first `groups` are inside. */
-template <int V, int T>
-__device__ static inline void add_terms(columns<V> (&sum)[T], sg_csr_term own, int32_t count, const float *at, int64_t width,
-                                        int groups)
-{
-    enum { AT_ONCE = T > 1 ? 2 : V > 1 ? 8 : 16 };
-    for (int32_t i = 0; i < count; i += AT_ONCE) {
-        float v[AT_ONCE];
-        columns<V> x[AT_ONCE][T];
-#pragma unroll
-        for (int k = 0; k < AT_ONCE; k++) {
-            int32_t row = __shfl_sync(0xffffffffu, own.row, i + k);
-            v[k] = __shfl_sync(0xffffffffu, own.value, i + k);
-#pragma unroll
-            for (int g = 0; g < T; g++) {
-                x[k][g] = {};
-                if (row >= 0 && g < groups)
-                    x[k][g] = *(const columns<V> *)(at + row * width + g * SG_WARP * V);
-            }
-        }
-#pragma unroll
-        for (int k = 0; k < AT_ONCE; k++)
-#pragma unroll
-            for (int g = 0; g < T; g++)
-#pragma unroll
-                for (int c = 0; c < V; c++)
-                    sum[g].x[c] += v[k] * x[k][g].x[c];
-    }
-}
-
 /* Long lines: eight warps take every eighth non-zero, and their sums are added in the order of the warps. A block has 32 T groups of V
  * columns: many of them where there are blocks enough, so that a non-zero is found once for all. */
 template <int V, int T>
@@ -75,6 +44,7 @@ __global__ void __launch_bounds__(SG_BLOCK)
 {
     sg_csr_to_replica(stride, value, pointers, index, order, dense);
     out = sg_replica_of(out, stride);
+    enum { AT_ONCE = T > 1 ? 2 : V > 1 ? 8 : 16 };
     __shared__ columns<V> room[SG_WARPS][SG_WARP * T];
     int lane = threadIdx.x % SG_WARP, warp = threadIdx.x / SG_WARP;
     int64_t pieces = c.width / V, across = (pieces + SG_WARP * T - 1) / (SG_WARP * T);
@@ -90,7 +60,7 @@ __global__ void __launch_bounds__(SG_BLOCK)
             sg_csr_term own = {0, -1};
             if (lane < left)
                 own = sg_csr_at(c, value, index, order, j, raise);
-            add_terms(sum, own, left < SG_WARP ? left : SG_WARP, dense + piece * V, c.width, groups);
+            sg_csr_add_terms<V, T, AT_ONCE>(sum, own, left < SG_WARP ? left : SG_WARP, dense + piece * V, c.width, groups);
         }
 #pragma unroll
         for (int g = 0; g < T; g++)

@@ -53,4 +53,33 @@ __device__ static inline sg_csr_term sg_csr_at(const sg_cuda_csr &c, const float
     return {fine ? value[from] : 0, fine ? row : -1};
 }
 
+/* The warp's terms, one a lane, `count` of them, at a lane's columns: AT_ONCE loads at a time are on their way. A lane has T groups of V
+ * columns, 32 V apart, of which the first `groups` are inside. PACK is V floats, .x. */
+template <int V, int T, int AT_ONCE, class PACK>
+__device__ static inline void sg_csr_add_terms(PACK (&sum)[T], sg_csr_term own, int32_t count, const float *at, int64_t width, int groups)
+{
+    for (int32_t i = 0; i < count; i += AT_ONCE) {
+        float v[AT_ONCE];
+        PACK x[AT_ONCE][T];
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) {
+            int32_t row = __shfl_sync(0xffffffffu, own.row, i + k);
+            v[k] = __shfl_sync(0xffffffffu, own.value, i + k);
+#pragma unroll
+            for (int g = 0; g < T; g++) {
+                x[k][g] = {};
+                if (row >= 0 && g < groups)
+                    x[k][g] = *(const PACK *)(at + row * width + g * 32 * V);
+            }
+        }
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++)
+#pragma unroll
+            for (int g = 0; g < T; g++)
+#pragma unroll
+                for (int c = 0; c < V; c++)
+                    sum[g].x[c] = fmaf(v[k], x[k][g].x[c], sum[g].x[c]);
+    }
+}
+
 #endif

@@ -14,7 +14,7 @@
 
 extern const sg_op sg_op_matmul;
 
-enum { MOST_PARAMETERS = 512, CLUSTER_MOST = 8, CLUSTER_HOPPER = 16, GRID_MOST = 65535, REPLICAS_MOST = 1024 };
+enum { CLUSTER_MOST = 8, CLUSTER_HOPPER = 16, GRID_MOST = 65535, REPLICAS_MOST = 1024 };
 
 /* How terms are added up: by ordinary multiplications (product_fma.cuh), or on the tensor cores (product_mma.cuh, of few rows
  * product_warp.cuh, and for Hopper product_wgmma.cuh; product_tf32.cuh where rounding is allowed). */
@@ -37,7 +37,7 @@ typedef struct product {
     cudaKernel_t kernel;
     dim3 grid, block;
     size_t shared;
-    int32_t split, n_out;
+    int32_t split;
     char name[48];
 } product;
 
@@ -313,17 +313,10 @@ static void release(void *state)
 static bool launch(const sg_launch *l, sg_error *err)
 {
     const product *p = l->state;
-    void *parameter[MOST_PARAMETERS];
-    unsigned long long repeat = l->run.repeat, stride = l->stride;
-    int32_t n = 0;
+    void *parameter[SG_CUDA_CHAIN_PARAMETERS];
     const void *operands[] = {l->in[p->chain.factor[0]], l->in[p->chain.factor[1]]};
-    parameter[n++] = operands;
-    for (int32_t k = 0; k < p->chain.n_input; k++)
-        parameter[n++] = (void *)(uintptr_t)&l->in[p->chain.input[k]];
-    for (int32_t j = 0; j < p->n_out; j++)
-        parameter[n++] = (void *)(uintptr_t)&l->out[j];
-    parameter[n++] = &repeat;
-    parameter[n] = &stride;
+    parameter[0] = operands;
+    sg_cuda_chain_parameters(&p->chain, l, parameter + 1);
     cudaLaunchAttribute cluster = {.id = cudaLaunchAttributeClusterDimension,
                                    .val.clusterDim = {1, 1, (unsigned)p->split}};
     dim3 grid = {p->grid.x, p->grid.y, p->grid.z * (unsigned)l->replicas};
@@ -393,7 +386,6 @@ static sg_status build(product *p, sg_device *device, const sg_kernel_spec *spec
     sg_matmul_problem m = problem_of(spec);
     const tile *t = choose(&m, device, &p->split);
     SG_TRY(sg_cuda_chain_write(&p->chain, spec, INT64_MAX, err));
-    p->n_out = spec->n_out;
     p->shared = shared_bytes(&m, t, p->split, &p->chain);
     p->grid = (dim3){(unsigned)((m.n + t->bn - 1) / t->bn), (unsigned)((m.m + t->bm - 1) / t->bm),
                      (unsigned)(m.batch * p->split)};

@@ -8,7 +8,7 @@
 #include "runtime/cuda/nvrtc_internal.h"
 #include "runtime/cuda/product_internal.h"
 
-enum { VALUES, COLUMNS, INDPTR, DENSE = 6, MOST_PARAMETERS = 512 };
+enum { VALUES, COLUMNS, INDPTR, DENSE = 6 };
 /* Columns that a block has from each lane, in fours: more where there are blocks enough. */
 enum { MANY_REPLICAS = 4, MANY_GROUPS = 2, GROUP = 128 };
 
@@ -24,7 +24,7 @@ typedef struct product {
     sg_cuda_chain chain;
     cudaKernel_t kernel;
     unsigned blocks;
-    int32_t n_out, site;
+    int32_t site;
     sg_cuda_fault *fault;
     char name[48];
 } product;
@@ -42,16 +42,8 @@ static bool launch(const sg_launch *l, sg_error *err)
     const int32_t *factor = p->chain.factor;
     operands of = {
         l->in[factor[VALUES]], l->in[factor[DENSE]], l->in[factor[INDPTR]], l->in[factor[COLUMNS]], p->fault, p->site};
-    void *parameter[MOST_PARAMETERS];
-    unsigned long long repeat = l->run.repeat, stride = l->stride;
-    int32_t n = 0;
-    parameter[n++] = &of;
-    for (int32_t k = 0; k < p->chain.n_input; k++)
-        parameter[n++] = (void *)(uintptr_t)&l->in[p->chain.input[k]];
-    for (int32_t j = 0; j < p->n_out; j++)
-        parameter[n++] = (void *)(uintptr_t)&l->out[j];
-    parameter[n++] = &repeat;
-    parameter[n] = &stride;
+    void *parameter[SG_CUDA_CHAIN_PARAMETERS] = {&of};
+    sg_cuda_chain_parameters(&p->chain, l, parameter + 1);
     dim3 grid = {p->blocks, 1, (unsigned)l->replicas}, block = {SG_CUDA_CHAIN_BLOCK, 1, 1};
     sg_cuda_overlap(l->stream);
     return sg_cuda_check(cudaLaunchKernel((const void *)p->kernel, grid, block, parameter, 0, l->stream),
@@ -93,7 +85,6 @@ static sg_status build(product *p, sg_device *device, const sg_kernel_spec *spec
     sg_graph *body = spec->attr[0].graph;
     const sg_node *multiply = sg_cuda_csr_in(body);
     SG_TRY(sg_cuda_chain_write(&p->chain, spec, INT64_MAX, err));
-    p->n_out = spec->n_out;
     p->fault = device->fault_at;
     p->site = site_of(device, spec, multiply);
     snprintf(p->name, sizeof p->name, "csr_matmul + %d ops", (int)p->chain.n_steps - 1);

@@ -29,34 +29,6 @@ __device__ __forceinline__ int product_column() { return blockIdx.x % ACROSS * C
 
 __shared__ __align__(16) float product_sums[WARPS][COLUMNS];
 
-// The warp's terms, one a lane, `count` of them: several loads at a time are on their way.
-__device__ __forceinline__ void add_terms(sg_pack<float, V4> (&sum)[GROUPS], sg_csr_term own, int count, const float *at, int groups)
-{
-    constexpr int AT_ONCE = 8 / GROUPS;
-    for (int i = 0; i < count; i += AT_ONCE) {
-        float v[AT_ONCE];
-        sg_pack<float, V4> x[AT_ONCE][GROUPS];
-#pragma unroll
-        for (int k = 0; k < AT_ONCE; k++) {
-            int row = __shfl_sync(0xffffffffu, own.row, i + k);
-            v[k] = __shfl_sync(0xffffffffu, own.value, i + k);
-#pragma unroll
-            for (int g = 0; g < GROUPS; g++) {
-                x[k][g] = {};
-                if (row >= 0 && g < groups)
-                    x[k][g] = sg_load<V4>(at + (long long)row * WIDTH + g * LANES * V4);
-            }
-        }
-#pragma unroll
-        for (int k = 0; k < AT_ONCE; k++)
-#pragma unroll
-            for (int g = 0; g < GROUPS; g++)
-#pragma unroll
-                for (int c = 0; c < V4; c++)
-                    sum[g].x[c] = fmaf(v[k], x[k][g].x[c], sum[g].x[c]);
-    }
-}
-
 __device__ __forceinline__ void product_compute(const product_operands &of)
 {
     const sg_cuda_csr c = {CAPACITY, LINES, ROWS, WIDTH, true, of.fault, of.site};
@@ -70,7 +42,7 @@ __device__ __forceinline__ void product_compute(const product_operands &of)
         sg_csr_term own = {0, -1};
         if (lane < left)
             own = sg_csr_at(c, of.value, of.column, nullptr, first + WARPS * lane, tells);
-        add_terms(sum, own, min(left, LANES), of.dense + column, groups);
+        sg_csr_add_terms<V4, GROUPS, 8 / GROUPS>(sum, own, min(left, LANES), of.dense + column, WIDTH, groups);
     }
 #pragma unroll
     for (int g = 0; g < GROUPS; g++)

@@ -16,7 +16,16 @@
 #include "tests/support/gpu_session.h"
 #include "tests/support/graph_run.h"
 
-enum { ROWS = 7, COLUMNS = 301, CAPACITY = 120, WIDEST = 36, CLIPPED_WIDTH = 320, STEPS = 6, BATCHES = 3, REPLICAS = 5 };
+enum {
+    ROWS = 7,
+    COLUMNS = 301,
+    CAPACITY = 120,
+    WIDEST = 36,
+    CLIPPED_WIDTH = 320,
+    STEPS = 6,
+    BATCHES = 3,
+    REPLICAS = 5
+};
 
 typedef struct batch {
     double values[CAPACITY], columns[CAPACITY], indptr[ROWS + 1], t_rows[CAPACITY], t_order[CAPACITY],
