@@ -147,6 +147,18 @@ sg_adam_state sg_adam(sg_adam_state now, sg_value g, sg_value lr, sg_value t, do
     return (sg_adam_state){p, sg_output_of(p, 1), sg_output_of(p, 2)};
 }
 
+static bool has_forms(sg_amsgrad_state now, sg_value g, sg_value lr, sg_value t, const char *builder)
+{
+    if (sg_is_none(now.p))
+        return true;
+    sg_shape shape = *sg_shape_of(now.p), number = sg_shape_scalar();
+    sg_dtype dtype = sg_dtype_of(now.p);
+    return sg_require_form(g, &shape, dtype, builder, "g") && sg_require_form(now.m, &shape, dtype, builder, "m") &&
+           sg_require_form(now.v, &shape, dtype, builder, "v") &&
+           sg_require_form(now.v_max, &shape, dtype, builder, "v_max") &&
+           sg_require_form(lr, &number, dtype, builder, "lr") && sg_require_form(t, &number, dtype, builder, "t");
+}
+
 sg_amsgrad_state sg_amsgrad(sg_amsgrad_state now, sg_value g, sg_value lr, sg_value t, double beta1, double beta2,
                             double eps, double weight_decay, bool decoupled)
 {
@@ -155,7 +167,8 @@ sg_amsgrad_state sg_amsgrad(sg_amsgrad_state now, sg_value g, sg_value lr, sg_va
     if (!sg_require_setting(now.p, beta1 >= 0 && beta1 < 1, name, "beta1", beta1, "in [0, 1)") ||
         !sg_require_setting(now.p, beta2 >= 0 && beta2 < 1, name, "beta2", beta2, "in [0, 1)") ||
         !sg_require_setting(now.p, isfinite(eps) && eps >= 0, name, "eps", eps, "in [0, inf)") ||
-        !sg_require_setting(now.p, isfinite(weight_decay), name, "weight_decay", weight_decay, "finite"))
+        !sg_require_setting(now.p, isfinite(weight_decay), name, "weight_decay", weight_decay, "finite") ||
+        !has_forms(now, g, lr, t, name))
         return (sg_amsgrad_state){SG_NONE, SG_NONE, SG_NONE, SG_NONE};
     sg_amsgrad_state next = {.m = now.m, .v = now.v};
     move_moments(&s, now.p, g, &next.m, &next.v);

@@ -187,6 +187,17 @@ static sg_value path_score(const sg_crf *crf, sg_value emissions, sg_value tags,
     return sg_sum(sg_where(sg_less(at, length), total, zero), 1);
 }
 
+static bool has_forms(const sg_crf *crf, sg_value emissions, sg_value lengths)
+{
+    int64_t tags = sg_dim_of(emissions, 2);
+    sg_shape square = SG_SHAPE(tags, tags), row = SG_SHAPE(tags), rows = SG_SHAPE(sg_dim_of(emissions, 0));
+    sg_dtype dtype = sg_dtype_of(emissions);
+    return sg_require_form(crf->transitions, &square, dtype, "crf_score", "transitions") &&
+           sg_require_form(crf->start, &row, dtype, "crf_score", "start") &&
+           sg_require_form(crf->end, &row, dtype, "crf_score", "end") &&
+           sg_require_form(lengths, &rows, SG_I32, "crf_score", "lengths");
+}
+
 sg_value sg_crf_score(sg_crf crf, sg_value emissions, sg_value tags, sg_value lengths)
 {
     if (!sg_common_graph((sg_value[]){emissions, tags}, 2))
@@ -196,6 +207,8 @@ sg_value sg_crf_score(sg_crf crf, sg_value emissions, sg_value tags, sg_value le
                              "crf_score: emissions must be [batch, steps, tags] and tags [batch, steps]");
     if (sg_dim_of(emissions, 1) == 0)
         return sg_zeros_like(sg_sum_axes(emissions, SG_AXES(1, 2), false));
+    if (!has_forms(&crf, emissions, lengths))
+        return SG_NONE;
     return path_score(&crf, emissions, tags, lengths);
 }
 

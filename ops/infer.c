@@ -46,6 +46,17 @@ bool sg_require_setting(sg_value at, bool good, const char *builder, const char 
     return good;
 }
 
+bool sg_require_form(sg_value x, const sg_shape *shape, sg_dtype dtype, const char *builder, const char *name)
+{
+    char has[SG_SHAPE_TEXT], must[SG_SHAPE_TEXT];
+    if (!x.graph || sg_is_none(x) || (sg_shape_equal(sg_shape_of(x), shape) && sg_dtype_of(x) == dtype))
+        return true;
+    sg_graph_fail(x.graph, SG_E_SHAPE, x, "%s: %s is %s %s and must be %s %s", builder, name,
+                  sg_dtype_name(sg_dtype_of(x)), sg_shape_format(sg_shape_of(x), has, sizeof has), sg_dtype_name(dtype),
+                  sg_shape_format(shape, must, sizeof must));
+    return false;
+}
+
 static sg_status refuse_shapes(const sg_infer_args *args, int32_t a, int32_t b, const char *why)
 {
     char left[SG_SHAPE_TEXT], right[SG_SHAPE_TEXT];

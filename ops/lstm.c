@@ -163,8 +163,15 @@ SG_DERIVATIVE_OP(lstm_vjp_jvp, "forward derivative of the reverse derivative of 
 
 /* -------------------------------------------------------------------------------------------------------- builders */
 
-static sg_value with_bias(sg_value z, const sg_lstm_weights *w)
+/* SG_NONE if a bias does not fit. */
+static sg_value with_bias(sg_value z, const sg_lstm_weights *w, const char *builder)
 {
+    if (sg_is_none(z))
+        return z;
+    sg_shape gates = SG_SHAPE(sg_dim_of(z, -1));
+    if (!sg_require_form(w->b_ih, &gates, sg_dtype_of(z), builder, "b_ih") ||
+        !sg_require_form(w->b_hh, &gates, sg_dtype_of(z), builder, "b_hh"))
+        return SG_NONE;
     if (w->b_ih.graph)
         z = sg_add(z, w->b_ih);
     return w->b_hh.graph ? sg_add(z, w->b_hh) : z;
@@ -180,7 +187,7 @@ sg_lstm_state sg_lstm_cell(sg_value x, sg_lstm_state last, sg_lstm_weights w)
         return next;
     }
     sg_value gates, z = sg_add(sg_matmul_nt(x, w.w_ih), sg_matmul_nt(last.h, w.w_hh));
-    next.h = cell(with_bias(z, &w), last.c, &next.c, &gates);
+    next.h = cell(with_bias(z, &w, "lstm_cell"), last.c, &next.c, &gates);
     return next;
 }
 
@@ -188,7 +195,7 @@ sg_lstm_result sg_lstm(sg_value x, sg_value lengths, sg_lstm_weights w, sg_lstm_
 {
     sg_lstm_result r = {SG_NONE, {SG_NONE, SG_NONE}};
     /* The gradient of w_ih multiplies x past a length by 0, which would let a NaN through. */
-    sg_value z = with_bias(sg_matmul_nt(sg_zero_past(x, lengths), w.w_ih), &w);
+    sg_value z = with_bias(sg_matmul_nt(sg_zero_past(x, lengths), w.w_ih), &w, "lstm");
     if (!sg_common_graph((sg_value[]){z, w.w_hh}, 2))
         return r;
     if (sg_rank_of(z) != 3 || sg_rank_of(w.w_hh) != 2) {

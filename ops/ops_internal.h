@@ -44,6 +44,9 @@ sg_status sg_require_fraction(const sg_infer_args *args, int32_t attr);
 sg_status sg_require_not_negative(const sg_infer_args *args, int32_t attr);
 /* For a builder that makes no operator of its own: if a setting is not `good`, the graph of `at` fails, telling what it must be. */
 bool sg_require_setting(sg_value at, bool good, const char *builder, const char *name, double value, const char *must);
+/* The same for a value that must have this shape and dtype, where broadcasting would let others pass. A missing one is told where it is
+ * used. */
+bool sg_require_form(sg_value x, const sg_shape *shape, sg_dtype dtype, const char *builder, const char *name);
 sg_status sg_broadcast_inputs(const sg_infer_args *args, sg_shape *out); /* of all inputs */
 /* Normalise an axis that may count from the end; refuses axes outside [-rank, rank). */
 sg_status sg_require_axis(const sg_infer_args *args, int32_t rank, int64_t axis, int32_t *out);

@@ -331,10 +331,38 @@ static void errors_begin_with_the_builder(void **state)
     REFUSED_AS("einsum: mul: ", sg_einsum("ij,i->ij", (sg_value[]){x, i}, 2));
     REFUSED_AS("kl_bernoulli: ", sg_kl_bernoulli(x, i));
     REFUSED_AS("clip_factor: square: ", sg_clip_factor(&i, 1, 1, NULL));
-    REFUSED_AS("sgd: mul: ", sg_sgd((sg_sgd_state){x, x}, i, sg_scalar(graph, 1), 0, 0, false));
     REFUSED_AS("bilstm: lstm: x must be", sg_bilstm(x, SG_NONE, square_lstm(graph, 3), square_lstm(graph, 3)));
     REFUSED_AS("sum: needs a real input", sg_sum(i, 0));
     REFUSED_AS("of one's own", sg_graph_fail(graph, SG_E_ARGUMENT, x, "of one's own"));
+}
+
+/* Where broadcasting would give a result of another shape, or none of the rule's. */
+static void other_forms_are_refused(void **state)
+{
+    (void)state;
+    REFUSED_AS("sgd: g is i32 [2] and must be f32 [2, 3]",
+               sg_sgd((sg_sgd_state){x, x}, i, sg_scalar(graph, 1), 0, 0, false));
+    REFUSED_AS("sgd: g is f32 [3] and must be f32 [2, 3]",
+               sg_sgd((sg_sgd_state){x, x}, sg_sum(x, 0), sg_scalar(graph, 1), 0, 0, false));
+    REFUSED_AS("sgd: lr is f32 [3] and must be f32 []", sg_sgd((sg_sgd_state){x, x}, x, sg_sum(x, 0), 0, 0, false));
+    REFUSED_AS("sgd: u is f32 [3] and must be f32 [2, 3]",
+               sg_sgd((sg_sgd_state){x, sg_sum(x, 0)}, x, sg_scalar(graph, 1), 0.9, 0, false));
+    REFUSED_AS("amsgrad: v_max is f32 [3] and must be f32 [2, 3]",
+               sg_amsgrad((sg_amsgrad_state){x, x, x, sg_sum(x, 0)}, x, sg_scalar(graph, 1), sg_scalar(graph, 1), 0.9,
+                          0.99, 1e-8, 0, true));
+    REFUSED_AS("amsgrad: t is f32 [1, 1] and must be f32 []",
+               sg_amsgrad((sg_amsgrad_state){x, x, x, x}, x, sg_scalar(graph, 1),
+                          sg_reshape(sg_sum_all(x), SG_SHAPE(1, 1)), 0.9, 0.99, 1e-8, 0, true));
+    sg_lstm_weights w;
+    REFUSED_AS("lstm: b_ih is f32 [] and must be f32 [12]",
+               (w = square_lstm(graph, 3), w.b_ih = sg_scalar(graph, 1),
+                sg_lstm(sg_input(graph, "y", SG_F32, SG_SHAPE(2, 4, 3)), SG_NONE, w, (sg_lstm_state){SG_NONE, SG_NONE},
+                        false)));
+    REFUSED_AS("lstm_cell: b_hh is f32 [3] and must be f32 [12]",
+               (w = square_lstm(graph, 3), w.b_hh = sg_sum(x, 0), sg_lstm_cell(x, (sg_lstm_state){x, x}, w)));
+    REFUSED_AS("crf_score: transitions is f32 [2, 3] and must be f32 [3, 3]",
+               sg_crf_score((sg_crf){x, sg_sum(x, 0), sg_sum(x, 0)}, sg_expand_dims(x, 1),
+                            sg_input(graph, "tags", SG_I32, SG_SHAPE(2, 1)), SG_NONE));
 }
 
 /* Forgotten, not failed: an error of its own, where it is used, not where the result is missed. */
@@ -374,6 +402,7 @@ int main(void)
         cmocka_unit_test(sparse_inputs),
         cmocka_unit_test(bad_arguments_are_refused),
         cmocka_unit_test(errors_begin_with_the_builder),
+        cmocka_unit_test(other_forms_are_refused),
         cmocka_unit_test(missing_values_are_refused),
         cmocka_unit_test(overflowing_sizes_are_refused),
     };
