@@ -32,6 +32,8 @@ typedef struct sg_fuse_rules {
     sg_fuse_follow (*follow)(sg_graph *graph, const sg_node *product);
     /* Is `step`, which reads the last of member[0 .. n), one that may follow them? The first is a product of SG_FUSE_CHOSEN. */
     bool (*chooses)(sg_graph *graph, const sg_node *const *member, int32_t n, const sg_node *step);
+    /* Does a chain do steps on single numbers once for all its elements? Then a few may join a chain of some size that reads what they make. */
+    bool numbers_once;
     bool after_sums; /* may steps on the sums themselves, of their shape, follow in the chain that ends in them? */
 } sg_fuse_rules;
 
@@ -63,6 +65,7 @@ typedef struct sg_fuse_group {
     int64_t axes;    /* which its sums add up, as a number; 0 without sums */
     bool cheap;      /* every member costs about an addition: may be computed again for each broadcast copy */
     bool once;       /* every member is a step on single numbers, which a chain does once for all its elements */
+    int32_t numbers; /* members that joined as such */
     int32_t product; /* a chain has one at most: its node, or -1 */
     bool chosen;     /* what may follow it is chosen step by step */
     bool joined;     /* ends in a concat, whose shape `space` is */

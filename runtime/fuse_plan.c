@@ -15,7 +15,9 @@
 #include "ops/op_list.h"
 #undef SG_OP
 
-enum { MOST_MEMBERS = 48, MOST_ONCE = 8 };
+/* Steps on single numbers that a chain does for all its elements: they cost each thread, which has four of them, about as much as these
+ * from memory; and elements from which their launch would cost less. */
+enum { MOST_MEMBERS = 48, MOST_ONCE = 8, ONCE_ELEMENTS = 1 << 22 };
 
 bool sg_fuse_reads(const sg_node *node, int32_t k) { return k >= 32 || !(node->op->shape_only >> k & 1); }
 
@@ -150,16 +152,35 @@ static bool read_only_by(const sg_fuse_plan *p, int32_t a, int32_t b)
     return true;
 }
 
-/* Group a (of an operand) and group b have one iteration space, or a is cheap, or a few steps on single numbers, and broadcasts into b's
- * for b alone. */
+/* A product with a number that is the gradient of an update: the update can take up the number (adam_clip.c). */
+static bool scales_gradient(const sg_fuse_plan *p, int32_t group)
+{
+    const sg_node *node = sg_node_at(p->graph, group);
+    if (node->op != &sg_op_mul || p->groups[group].count > 1)
+        return false;
+    for (int32_t i = p->use_at[node->out]; i < p->use_at[node->out + 1]; i++)
+        if (sg_node_at(p->graph, p->use[i])->op == &sg_op_adam)
+            return true;
+    return false;
+}
+
+/* May the steps on single numbers of group a join group b? */
+static bool joins_once(const sg_fuse_plan *p, int32_t a, int32_t b)
+{
+    const sg_fuse_group *x = &p->groups[a], *y = &p->groups[b];
+    return p->rules->numbers_once && x->once && x->count + y->numbers <= MOST_ONCE &&
+           sg_shape_count(&y->space) <= ONCE_ELEMENTS && !scales_gradient(p, b);
+}
+
+/* Group a (of an operand) and group b have one iteration space, or a is cheap, or done once, and broadcasts into b's for b alone. */
 static bool spaces_fit(const sg_fuse_plan *p, int32_t a, int32_t b)
 {
     const sg_fuse_group *x = &p->groups[a], *y = &p->groups[b];
     if (sg_shape_equal(&x->space, &y->space))
         return x->axes == 0 || y->axes == 0 || x->axes == y->axes;
     sg_shape wide;
-    return x->axes == 0 && (x->cheap || (x->once && x->count <= MOST_ONCE)) &&
-           sg_shape_broadcast(&x->space, &y->space, &wide) && sg_shape_equal(&wide, &y->space) && read_only_by(p, a, b);
+    return x->axes == 0 && (x->cheap || joins_once(p, a, b)) && sg_shape_broadcast(&x->space, &y->space, &wide) &&
+           sg_shape_equal(&wide, &y->space) && read_only_by(p, a, b);
 }
 
 /* Does a member of b read a sum of a? A sum is complete only when its row is: such a member cannot run tile by tile beside
@@ -252,6 +273,7 @@ static void merge(sg_fuse_plan *p, int32_t a, int32_t b)
         .axes = x.axes > y.axes ? x.axes : y.axes,
         .cheap = x.cheap && y.cheap,
         .once = x.once && y.once,
+        .numbers = x.numbers + y.numbers + (x.once && !y.once ? x.count : 0),
         .product = x.product >= 0 ? x.product : y.product,
         .chosen = x.chosen || y.chosen,
         .joined = x.joined || y.joined,

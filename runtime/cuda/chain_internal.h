@@ -23,6 +23,7 @@ typedef struct sg_cuda_chain {
     int32_t n_input, n_out;
     int32_t *alias;  /* by output, as in sg_kernel */
     int32_t n_steps; /* operators computed */
+    int32_t n_once;  /* of which once for all elements */
     /* Of a chain that begins with a product: its operands, which are not among `input`; else -1. */
     int32_t factor[SG_CUDA_CHAIN_FACTORS];
     int32_t n_streams; /* and how many operands its steps read that are not one number */

@@ -83,6 +83,7 @@ static int32_t write_call(sg_cuda_writer *w, const sg_cuda_unit *u, const char *
     int32_t at = result_slot(w, u);
     if (at != SG_CUDA_NONE)
         w->slot[at].once = once;
+    w->chain->n_once += once;
     sg_cuda_put(steps, "            const %s v%d = sg_%s(", sg_cuda_register_type(u->dtype), (int)at, function);
     for (int32_t k = 0; k < u->n_in; k++)
         sg_cuda_put(steps, "%s%c%d", k ? ", " : "", sg_cuda_slot_letter(w, &w->slot[u->in[k]]), (int)u->in[k]);

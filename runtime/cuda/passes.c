@@ -94,6 +94,7 @@ static sg_status chains(sg_graph *from, sg_graph *to, sg_error *err)
                                         .joins = joins,
                                         .follow = sg_cuda_product_follow,
                                         .chooses = sg_cuda_product_chooses,
+                                        .numbers_once = true,
                                         .after_sums = true};
     return sg_fuse_chains(from, to, &rules, err);
 }

@@ -253,11 +253,13 @@ static int32_t stages_of(const sg_matmul_problem *p, const tile *t, int32_t spli
 }
 
 enum { MANY_STEPS = 8 };
+/* Steps for each element. */
+static int32_t each_of(const sg_cuda_chain *chain) { return chain->n_steps - chain->n_once; }
 /* What many steps read is brought to shared memory, all at once: they are done for a few elements at a time, which would be too few
  * reads on their way. */
 static bool holds(const tile *t, const sg_cuda_chain *chain)
 {
-    return (t->terms == FMA || t->terms == MMA) && chain->n_steps > MANY_STEPS && chain->n_streams > 0 &&
+    return (t->terms == FMA || t->terms == MMA) && each_of(chain) > MANY_STEPS && chain->n_streams > 0 &&
            !chain->odd_streams;
 }
 
@@ -265,7 +267,7 @@ static bool holds(const tile *t, const sg_cuda_chain *chain)
 static int32_t at_once(const tile *t, const sg_cuda_chain *chain)
 {
     enum { MOST = 8, HELD = 4 };
-    if (chain->n_steps > MANY_STEPS)
+    if (each_of(chain) > MANY_STEPS)
         return holds(t, chain) ? HELD : 1;
     return chain->n_streams > 1 ? MOST / chain->n_streams : MOST;
 }

@@ -23,14 +23,14 @@ sg_matmul_problem sg_cuda_product_problem(sg_graph *graph, const sg_node *produc
     return sg_matmul_describe(&(sg_kernel_spec){.attr = product->attr, .in_shape = in, .out_shape = &out});
 }
 
-/* Of lines that blocks share, whose columns go by fours, and elements that are counted by 31 bits (product_csr.cuh). */
+/* Of lines that blocks share, whose columns go by fours, and elements that are counted by 30 bits (product_csr.cuh). */
 static bool is_shared(sg_graph *graph, const sg_node *product)
 {
     enum { VALUES, DENSE = 6 };
     sg_value out = sg_value_at(graph, product->out);
     int64_t lines = sg_shape_of(out)->dim[0], width = sg_shape_of(out)->dim[1];
     int64_t capacity = sg_shape_count(sg_shape_of(sg_value_at(graph, product->in[VALUES])));
-    return sg_dtype_of(out) == SG_F32 && lines * width > 0 && lines * width <= INT32_MAX && width % 4 == 0 &&
+    return sg_dtype_of(out) == SG_F32 && lines * width > 0 && lines * width <= INT32_MAX / 2 && width % 4 == 0 &&
            capacity >= SG_CUDA_LONG_LINE * lines &&
            sg_shape_count(sg_shape_of(sg_value_at(graph, product->in[DENSE]))) > 0;
 }

@@ -439,6 +439,63 @@ static void test_steps_on_sums(void **state)
     assert_true(with < without);
 }
 
+/* ---- steps on single numbers: they join the chain that reads them where the backend does them once for all its elements */
+
+static int32_t nodes_of(sg_value y, bool numbers_once)
+{
+    const sg_fuse_rules rules = {.has = sg_program_has, .sums = any_sum, .numbers_once = numbers_once};
+    sg_error err = {0};
+    sg_graph *to = sg_graph_new();
+    int32_t count = 0;
+    sg_result(y.graph, "y", y);
+    assert_int_equal(sg_fuse_chains(y.graph, to, &rules, &err), SG_OK);
+    bool *live = sg_calloc(sg_node_count(to), sizeof *live);
+    sg_graph_reach(to, &(int32_t){sg_result_value(to, 0).id}, 1, false, live);
+    for (int32_t i = 0; i < sg_node_count(to); i++)
+        count += live[i] && !(sg_node_at(to, i)->op->flags & SG_OP_LEAF);
+    sg_free(live);
+    sg_graph_free(to);
+    sg_graph_free(y.graph);
+    return count;
+}
+
+typedef struct operands {
+    sg_value x, a; /* of `rows` times 4 elements; a number */
+} operands;
+static operands operands_of(int64_t rows)
+{
+    sg_graph *g = sg_graph_new();
+    return (operands){sg_input(g, "x", SG_F32, SG_SHAPE(rows, 4)), sg_input(g, "a", SG_F32, sg_shape_scalar())};
+}
+
+static sg_value scaled(int64_t rows, int32_t steps)
+{
+    operands o = operands_of(rows);
+    for (int32_t k = 0; k < steps; k++)
+        o.a = sg_exp(o.a);
+    return sg_mul(o.x, o.a);
+}
+
+/* The update of a clipped gradient, which may take up the factor. */
+static sg_value clipped(void)
+{
+    operands o = operands_of(3);
+    sg_value lr = sg_scalar(o.x.graph, 0.1), t = sg_scalar(o.x.graph, 1);
+    return sg_adam((sg_adam_state){o.x, o.x, o.x}, sg_mul(o.x, sg_exp(o.a)), lr, t, 0.9, 0.99, 1e-8, 0, true).p;
+}
+
+static void test_single_numbers(void **state)
+{
+    (void)state;
+    assert_int_equal(nodes_of(scaled(3, 1), true), 1);
+    assert_int_equal(nodes_of(scaled(3, 1), false), 2);
+    assert_int_equal(nodes_of(scaled(3, 8), true), 1);
+    assert_int_equal(nodes_of(scaled(3, 9), true), 2);
+    assert_int_equal(nodes_of(scaled(1 << 20, 8), true), 1);
+    assert_int_equal(nodes_of(scaled((1 << 20) + 1, 1), true), 2);
+    assert_int_equal(nodes_of(clipped(), true), 3); /* exp, mul, adam */
+}
+
 /* ---- loops: bodies are fused too, and their draws move with the iteration */
 
 static void loop_body(void *user, sg_graph *body, const sg_value *state, sg_value *next)
@@ -552,10 +609,11 @@ static void test_spaces_beyond_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_chains), cmocka_unit_test(test_sums_beside_axes_of_one),
-        cmocka_unit_test(test_empty_spaces),  cmocka_unit_test(test_long_rows),
-        cmocka_unit_test(test_steps_on_sums), cmocka_unit_test(test_loop_bodies),
-        cmocka_unit_test(test_grouping),      cmocka_unit_test(test_spaces_beyond_memory),
+        cmocka_unit_test(test_random_chains),        cmocka_unit_test(test_sums_beside_axes_of_one),
+        cmocka_unit_test(test_empty_spaces),         cmocka_unit_test(test_long_rows),
+        cmocka_unit_test(test_steps_on_sums),        cmocka_unit_test(test_single_numbers),
+        cmocka_unit_test(test_loop_bodies),          cmocka_unit_test(test_grouping),
+        cmocka_unit_test(test_spaces_beyond_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
