@@ -266,16 +266,14 @@ static bool resolve_inputs(sg_graph *g, const sg_op *op, const sg_value *in, int
             return false;
         ids[k] = v.id;
     }
-    if ((op->flags & SG_OP_COMMUTATIVE) && n_in == 2 && ids[0] > ids[1]) {
-        int32_t first = ids[0];
-        ids[0] = ids[1];
-        ids[1] = first;
-    }
     return true;
 }
 
-static sg_value build_checked(sg_graph *g, const sg_op *op, const int32_t *ids, int32_t n_in, const sg_attr *attr)
+/* `called`: the inputs in the caller's order, which errors tell. */
+static sg_value build_checked(sg_graph *g, const sg_op *op, const int32_t *called, int32_t n_in, const sg_attr *attr)
 {
+    const int32_t swapped[] = {n_in == 2 ? called[1] : 0, n_in == 2 ? called[0] : 0};
+    const int32_t *ids = (op->flags & SG_OP_COMMUTATIVE) && n_in == 2 && called[0] > called[1] ? swapped : called;
     int32_t *slot = find_slot(g, op, ids, n_in, attr, NULL, NULL), n_out = 0;
     if (!slot)
         return out_of_memory(g);
@@ -286,10 +284,15 @@ static sg_value build_checked(sg_graph *g, const sg_op *op, const int32_t *ids, 
     sg_dtype *dtype = sg_calloc(capacity + 1, sizeof *dtype);
     sg_value out = SG_NONE;
     sg_error err;
+    sg_status status = SG_OK;
+    if (shape && dtype)
+        status = sgi_infer(g, op, attr, ids, n_in, &n_out, shape, dtype, &err);
+    if (status != SG_OK && ids != called) /* told again, in the caller's order */
+        status = sgi_infer(g, op, attr, called, n_in, &n_out, shape, dtype, &err);
     if (!shape || !dtype)
         out_of_memory(g);
-    else if (sgi_infer(g, op, attr, ids, n_in, &n_out, shape, dtype, &err) != SG_OK)
-        sg_graph_fail(g, err.status, SG_NONE, "%s: %s", op->name, err.text);
+    else if (status != SG_OK)
+        sg_graph_fail(g, status, SG_NONE, "%s: %s", op->name, err.text);
     else
         out = append(g, op, ids, n_in, attr, n_out, dtype, shape, slot);
     if (sg_is_none(out) && !sgi_top(g)->error.op[0])

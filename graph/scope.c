@@ -77,6 +77,8 @@ static sg_value use_entry(sg_scope scope, const char *name, sg_dtype dtype, sg_s
         return sg_graph_fail(scope.graph, SG_E_ARGUMENT, SG_NONE, "entry '%s' needs a scope with a store", name);
     char path[512];
     int n = snprintf(path, sizeof path, "%s%s%s", scope.path, scope.path[0] ? "/" : "", name);
+    if (!*name)
+        return sg_graph_fail(scope.graph, SG_E_NAME, SG_NONE, "a store entry in '%s' has no name", scope.path);
     if (n < 0 || (size_t)n >= sizeof path)
         return sg_graph_fail(scope.graph, SG_E_NAME, SG_NONE, "entry name '%.80s...' is too long", path);
     sg_error err;

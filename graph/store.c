@@ -199,8 +199,11 @@ sg_status sg_store_add(sg_store *store, const char *name, sg_dtype dtype, const 
     int64_t bytes, count = sg_shape_count(shape);
     if (dtype != SG_F32 && dtype != SG_I32)
         return sg_fail(err, SG_E_DTYPE, "store entry '%s' must be f32 or i32, not %s", name, sg_dtype_name(dtype));
-    if (count < 0 || !sg_mul_ok(count, 8, &bytes))
-        return sg_fail(err, SG_E_SHAPE, "store entry '%s' is too large", name);
+    if (count < 0 || !sg_mul_ok(count, 8, &bytes)) {
+        char text[SG_SHAPE_TEXT];
+        return sg_fail(err, SG_E_SHAPE, "store entry '%s' of shape %s is too large, or has a negative size", name,
+                       sg_shape_format(shape, text, sizeof text));
+    }
     if (store->count == store->capacity) {
         int32_t wider = store->capacity ? 2 * store->capacity : 64;
         held **grown = sg_realloc(store->entries, (size_t)wider * sizeof *grown);

@@ -24,8 +24,9 @@ static sg_status check_matrix(const sg_infer_args *a, int32_t input, int32_t poi
     SG_TRY(sg_require_same_dtype(a, VALUES, input));
     if (s->rank == 2 && s->dim[0] == a->in_shape[pointers].dim[0] - 1)
         return SG_OK;
-    return sg_infer_fail(a, SG_E_SHAPE, "the dense operand needs shape [%s = %lld, N]", what,
-                         (long long)a->in_shape[pointers].dim[0] - 1);
+    char text[SG_SHAPE_TEXT];
+    return sg_infer_fail(a, SG_E_SHAPE, "the dense operand has shape %s and must have [%s = %lld, N]",
+                         sg_shape_format(s, text, sizeof text), what, (long long)a->in_shape[pointers].dim[0] - 1);
 }
 
 static sg_status check_arrays(const sg_infer_args *a)

@@ -86,8 +86,12 @@ sg_status sg_broadcast_inputs(const sg_infer_args *args, sg_shape *out)
     sg_shape shape = args->in_shape[0];
     for (int32_t k = 1; k < args->n_in; k++) {
         sg_shape wider;
-        if (!sg_shape_broadcast(&shape, &args->in_shape[k], &wider))
-            return refuse_shapes(args, k - 1, k, "do not broadcast");
+        if (!sg_shape_broadcast(&shape, &args->in_shape[k], &wider)) {
+            int32_t other = k - 1; /* one of those before it has another size along some axis */
+            while (other > 0 && sg_shape_broadcast(&args->in_shape[other], &args->in_shape[k], &wider))
+                other--;
+            return refuse_shapes(args, other, k, "do not broadcast");
+        }
         shape = wider;
     }
     *out = shape;

@@ -67,8 +67,6 @@ static sg_cost draw_cost(const sg_cost_args *args)
 
 static sg_value build_draw(const sg_op *op, sg_scope scope, sg_value model)
 {
-    if (sg_is_none(model))
-        return SG_NONE;
     sg_attr stream = sg_attr_int((int64_t)sg_draw_stream(scope));
     return sg_build_op(op, (sg_value[]){model, sg_rng(scope)}, 2, &stream);
 }

@@ -365,6 +365,27 @@ static void other_forms_are_refused(void **state)
                             sg_input(graph, "tags", SG_I32, SG_SHAPE(2, 1)), SG_NONE));
 }
 
+/* Operands in the order of the call, and those that are at odds. */
+static void errors_tell_the_operands(void **state)
+{
+    (void)state;
+    REFUSED_AS("add: shapes [5, 2] and [2, 3] of inputs 0 and 1 do not broadcast",
+               sg_add(sg_input(graph, "y", SG_F32, SG_SHAPE(5, 2)), x));
+    REFUSED_AS("add: shapes [2, 3] and [5, 2] of inputs 0 and 1 do not broadcast",
+               sg_add(x, sg_input(graph, "y", SG_F32, SG_SHAPE(5, 2))));
+    REFUSED_AS("where: shapes [2, 3] and [5, 2] of inputs 0 and 2 do not broadcast",
+               sg_where(sg_equal(x, x), sg_scalar(graph, 1), sg_input(graph, "y", SG_F32, SG_SHAPE(5, 2))));
+    REFUSED_AS("csr_matmul: the dense operand has shape [2, 3] and must have [columns = 6, N]",
+               sg_csr_matmul(sg_csr_input(graph, "s", 4, 6, 10), x));
+    sg_store *store = sg_store_new(SG_F32);
+    REFUSED_AS("param: store entry 'W' of shape [-2, 3] is too large, or has a negative size",
+               sg_param(sg_scope_root(graph, store), "W", SG_SHAPE(-2, 3), sg_init_zeros()));
+    REFUSED_AS("param: a store entry in 'net' has no name",
+               sg_param(sg_scope_sub(sg_scope_root(graph, store), "net"), "", SG_SHAPE(2), sg_init_zeros()));
+    REFUSED_AS("uniform_like: input 0 is no value", sg_uniform_like(sg_scope_root(graph, store), SG_NONE));
+    sg_store_free(store);
+}
+
 /* Forgotten, not failed: an error of its own, where it is used, not where the result is missed. */
 static void missing_values_are_refused(void **state)
 {
@@ -403,6 +424,7 @@ int main(void)
         cmocka_unit_test(bad_arguments_are_refused),
         cmocka_unit_test(errors_begin_with_the_builder),
         cmocka_unit_test(other_forms_are_refused),
+        cmocka_unit_test(errors_tell_the_operands),
         cmocka_unit_test(missing_values_are_refused),
         cmocka_unit_test(overflowing_sizes_are_refused),
     };
