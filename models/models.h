@@ -519,8 +519,8 @@ typedef struct sg_train_result {
 
 /* Train as configured. The run directory gets config.yml, run.json, metrics.jsonl, checkpoint.safetensors after each epoch,
  * model/ at each best epoch and metrics.json at the end; it is made only when everything before the first step succeeded. An
- * unfinished directory is resumed bit for bit, a finished one refused (SG_E_ARGUMENT) without `force`. SG_E_DIVERGED if a loss
- * is not finite. */
+ * unfinished directory is resumed bit for bit (SG_E_DATA if its checkpoint is damaged, or gone again), a finished one refused
+ * (SG_E_ARGUMENT), both without `force`. SG_E_DIVERGED if a loss is not finite. */
 sg_status sg_train(const sg_config *config, sg_training_data *data, const sg_train_options *options,
                    sg_train_result *result, sg_error *err);
 /* What the finished run in a directory ended with, from its metrics.json. */

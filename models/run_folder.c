@@ -4,7 +4,8 @@
  *   checkpoint.safetensors   the store and, as metadata, sgi_progress
  *   metrics.jsonl            one line a value: step, epoch, split, name, value, wall
  *   model/                   parameters of the best epoch, usable at any time
- *   run.json                 version, command line, host, data hashes and counts, status: all that varies between equal runs
+ *   run.json                 version, command line, host, data hashes and counts, status: all that varies between equal runs;
+ *                            and whether there was a checkpoint
  *   metrics.json             written last: a folder that has it is finished */
 #include <dirent.h>
 #include <errno.h>
@@ -230,7 +231,8 @@ static sg_status may_go_on(const sgi_run *run, sg_error *err)
                        folder, folder);
     if (!sgi_folder_has(run, "config.yml"))
         return sg_fail(err, SG_E_ARGUMENT, "%s is not empty and holds no run: choose another directory", folder);
-    return sgi_same_settings(run, err);
+    SG_TRY(sgi_same_settings(run, err));
+    return sgi_keeps_checkpoint(run, err);
 }
 
 /* Hashing reads the files, but that is little beside making a data set of them. What cannot be read is told by who does that. */
@@ -518,5 +520,7 @@ sg_status sgi_folder_status(sgi_run *run, const char *status, sg_error *err)
                   (json_int_t)run->c->seed, "status", status, "epoch", (json_int_t)run->at.epoch);
     if (value)
         json_object_set_new(value, "updated", json_string(when));
+    if (value)
+        json_object_set_new(value, "checkpoint", json_boolean(sgi_folder_has(run, "checkpoint.safetensors")));
     return write_record(run, value, err);
 }

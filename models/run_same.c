@@ -1,4 +1,5 @@
-/* run_same.c - is the run in a directory the one that goes on, by its settings and its data? What differs is told. */
+/* run_same.c - is the run in a directory the one that goes on, by its settings and its data, and can it? What differs or lacks is
+ * told. */
 #include <jansson.h>
 #include <string.h>
 
@@ -137,23 +138,29 @@ sg_status sgi_same_settings(const sgi_run *run, sg_error *err)
     return status;
 }
 
+/* run.json of the run's folder; NULL if it cannot be read. */
+static json_t *read_record(const sgi_run *run)
+{
+    char *path = sgi_folder_path(run, "run.json"), *text = NULL;
+    size_t size;
+    bool there = path && sg_file_read(path, SGI_TEXT_LIMIT, &text, &size, NULL) == SG_OK;
+    json_t *record = there ? json_loads(text, 0, NULL) : NULL;
+    sg_free(text);
+    sg_free(path);
+    return record;
+}
+
 /* As far as run.json in the run's folder can tell: it is for people, and a run goes on without it. Settings are equal, and so are
  * the names of files: a shorter list is of a program that did not hash label lists and divisions. */
 static sg_status same_data(const sgi_run *run, const char *hashes, const char *name, const refusal *r, sg_error *err)
 {
-    char *path = sgi_folder_path(run, "run.json"), *text = NULL;
-    size_t size;
-    sg_status status = path ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
-    if (status == SG_OK && sg_file_read(path, SGI_TEXT_LIMIT, &text, &size, NULL) == SG_OK) {
-        json_t *had = json_loads(text, 0, NULL), *now = sg_json_text(hashes);
-        const char *then = json_string_value(json_object_get(had, "data")), *here = json_string_value(now);
-        if (then && here && strncmp(then, here, strlen(then)) != 0)
-            status = tell_change(run->config, name, had, then, here, r, err);
-        json_decref(had);
-        json_decref(now);
-    }
-    sg_free(text);
-    sg_free(path);
+    json_t *had = read_record(run), *now = sg_json_text(hashes);
+    const char *then = json_string_value(json_object_get(had, "data")), *here = json_string_value(now);
+    sg_status status = SG_OK;
+    if (then && here && strncmp(then, here, strlen(then)) != 0)
+        status = tell_change(run->config, name, had, then, here, r, err);
+    json_decref(had);
+    json_decref(now);
     return status;
 }
 
@@ -177,4 +184,57 @@ sg_status sg_trained_check_data(const sg_trained *trained, const sg_config *conf
     sg_free(hashes);
     sg_free(above);
     return status;
+}
+
+/* ---- can it go on? */
+
+const char *sgi_way_out(const sgi_run *run, char *out, size_t size)
+{
+    const char *whole = run->group->options->folder;
+    if (run->folder == whole)
+        snprintf(out, size, "use --force to keep the run as %s.1 and train again", whole);
+    else
+        snprintf(out, size,
+                 "move %s away to train its seed again, or use --force to keep all seeds as %s.1 and train them again",
+                 run->folder, whole);
+    return out;
+}
+
+/* The last epoch of which the log has a line; 0: none. */
+static int64_t logged_epoch(const sgi_run *run)
+{
+    char *path = sgi_folder_path(run, "metrics.jsonl"), *text = NULL;
+    size_t size;
+    json_int_t last = 0;
+    bool there = path && sg_file_read(path, SGI_TEXT_LIMIT, &text, &size, NULL) == SG_OK;
+    for (const char *line = text, *end; there && (end = strchr(line, '\n')); line = end + 1) {
+        json_int_t epoch = 0;
+        json_t *value = json_loadb(line, (size_t)(end - line), 0, NULL);
+        if (value && json_unpack(value, "{s:I}", "epoch", &epoch) == 0 && epoch > last)
+            last = epoch;
+        json_decref(value);
+    }
+    sg_free(text);
+    sg_free(path);
+    return last;
+}
+
+/* The first checkpoint is written behind the log's lines of the first epoch, so that these alone may be what a killed run left, which
+ * is begun again. run.json knows of it from the next time on that something is told there. */
+sg_status sgi_keeps_checkpoint(const sgi_run *run, sg_error *err)
+{
+    char advice[SG_ERROR_TEXT];
+    if (sgi_folder_has(run, "checkpoint.safetensors"))
+        return SG_OK;
+    json_t *record = read_record(run);
+    bool had = json_is_true(json_object_get(record, "checkpoint"));
+    int64_t told = json_integer_value(json_object_get(record, "epoch")), logged = logged_epoch(run);
+    int64_t done = told > logged ? told : logged;
+    json_decref(record);
+    if (!had && done < 2)
+        return SG_OK;
+    return sg_fail(err, SG_E_DATA,
+                   "%s holds an unfinished run, but its checkpoint.safetensors is gone, with %lld epoch%s done: put it "
+                   "back, or %s",
+                   run->folder, (long long)done, done == 1 ? "" : "s", sgi_way_out(run, advice, sizeof advice));
 }

@@ -196,5 +196,9 @@ enum { SGI_TEXT_LIMIT = 1 << 28 }; /* of a file that is read whole */
 /* SG_E_CONFIG if the run in the folder has other settings, threads aside, or, by its run.json, data of other hashes. */
 sg_status sgi_same_settings(const sgi_run *run, sg_error *err);
 sg_status sgi_same_data(const sgi_run *run, const char *hashes, sg_error *err);
+/* SG_E_DATA if the unfinished run in the folder has had a checkpoint and it is gone: it would begin anew, over what is there. */
+sg_status sgi_keeps_checkpoint(const sgi_run *run, sg_error *err);
+/* What to do about a run that cannot go on, "use --force to keep the run as RUN.1 ...", written to `out`. */
+const char *sgi_way_out(const sgi_run *run, char *out, size_t size);
 
 #endif

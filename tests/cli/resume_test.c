@@ -174,6 +174,27 @@ static void interrupted_runs_go_on(void **state)
     free(err);
 }
 
+/* None begins anew over what is left of a run. */
+static void lost_checkpoints_are_refused(void **state)
+{
+    (void)state;
+#define RUN "train " TOY "--epochs 1000000 --set train.patience=1000000 -o lost"
+    static const char *const ways[] = {"train lost", "train lost --resume", "train --resume -o lost", RUN};
+    char path[256];
+    write_data("toy.arff");
+    interrupted(RUN, "lost/checkpoint.safetensors");
+    snprintf(path, sizeof path, "%s/lost/checkpoint.safetensors", program_folder);
+    assert_int_equal(unlink(path), 0);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        fails(ways[i], 3, "lost holds an unfinished run, but its checkpoint.safetensors is gone, with ");
+        fails(ways[i], 3, " done: put it back, or use --force to keep the run as lost.1 and train again\n");
+    }
+    assert_false(exists("lost/checkpoint.safetensors"));
+    interrupted("train lost --force", "lost/checkpoint.safetensors");
+    assert_true(exists("lost.1/run.json"));
+#undef RUN
+}
+
 /* As a program left it that hashed data files alone. */
 static void forget_hash(const char *run, const char *name)
 {
@@ -251,6 +272,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waiting_commands_end),
         cmocka_unit_test(interrupted_runs_go_on),
+        cmocka_unit_test(lost_checkpoints_are_refused),
         cmocka_unit_test(changed_data_is_refused),
     };
     return cmocka_run_group_tests(tests, program_make_folder, program_remove_folder);

@@ -255,6 +255,68 @@ static void damaged_checkpoints_are_refused(void **state)
     free(folder);
 }
 
+static void loses(const char *folder, const char *name)
+{
+    char *path = file_in(folder, name);
+    assert_int_equal(unlink(path), 0);
+    free(path);
+}
+
+static void refused_as_lost(const char *folder, const char *done)
+{
+    run_outcome o = train_in(folder, NULL, NULL, false, NULL);
+    assert_int_equal(o.status, SG_E_DATA);
+    if (!strstr(o.err.text, done) || !strstr(o.err.text, ": put it back, or use --force to keep the run as /") ||
+        !strstr(o.err.text, ".1 and train again"))
+        fail_msg("%s", o.err.text);
+}
+
+/* Without its checkpoint a run would begin anew, over its log and its model: what is left is left alone. */
+static void lost_checkpoints_are_refused(void **state)
+{
+    (void)state;
+    static const int64_t stops[][2] = {{1, 2}, {2, 1}, {3, 4}};
+    static const char *const done[] = {"gone, with 0 epochs done", "gone, with 1 epoch done",
+                                       "gone, with 2 epochs done"};
+    for (int i = 0; i < 3; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "lost-%d", i);
+        char *folder = run_folder(name);
+        ears heard = {.stop_epoch = stops[i][0], .stop_step = stops[i][1]};
+        assert_int_equal(train_in(folder, NULL, NULL, false, &heard).status, SG_OK);
+        char *log = i ? text_in(folder, "metrics.jsonl") : NULL;
+        loses(folder, "checkpoint.safetensors");
+        refused_as_lost(folder, done[i]);
+        refused_as_lost(folder, done[i]);
+        if (i == 2) { /* the log alone tells it */
+            loses(folder, "run.json");
+            refused_as_lost(folder, done[i]);
+        }
+        char *after = i ? text_in(folder, "metrics.jsonl") : NULL;
+        if (i)
+            assert_string_equal(log, after);
+        sg_free(log);
+        sg_free(after);
+        assert_int_equal(train_in(folder, NULL, NULL, true, NULL).status, SG_OK);
+        same_runs(folder, whole);
+        free(folder);
+    }
+}
+
+/* Killed when the lines of the first epoch were written and its checkpoint was not: nothing else tells that it went further. */
+static void killed_before_the_first_checkpoint(void **state)
+{
+    (void)state;
+    char *folder = run_folder("killed-early");
+    ears heard = {.stop_epoch = 2, .stop_step = 1};
+    assert_int_equal(train_in(folder, NULL, NULL, false, &heard).status, SG_OK);
+    loses(folder, "checkpoint.safetensors");
+    loses(folder, "run.json");
+    finishes(folder, NULL, NULL, NULL);
+    same_runs(folder, whole);
+    free(folder);
+}
+
 /* The checkpoint at `path` with these tensors and another record of progress, whole as a file. */
 static void forge(const char *path, const sg_safetensors *file, const char *progress)
 {
@@ -361,6 +423,8 @@ int main(void)
         cmocka_unit_test(finished_runs_are_kept),
         cmocka_unit_test(other_settings_are_refused),
         cmocka_unit_test(damaged_checkpoints_are_refused),
+        cmocka_unit_test(lost_checkpoints_are_refused),
+        cmocka_unit_test(killed_before_the_first_checkpoint),
         cmocka_unit_test(damaged_progress),
         cmocka_unit_test(progress_past_the_end),
     };

@@ -233,7 +233,24 @@ static void recorded_or_launch_by_launch(void **state)
     sg_store_free(launched);
 }
 
-/* Three seeds stopped, one's last checkpoint lost meanwhile: they meet again. */
+/* A seed that has lost its checkpoint is refused, and trains again alone once its folder is out of the way. */
+static void loses_checkpoint(settings given, const char *folder)
+{
+    char *seed = file_in(folder, "seed-5"), *path = file_in(seed, "checkpoint.safetensors");
+    sg_seeds_result result;
+    sg_error err = {0};
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(train(given, folder, false, NULL, &result, NULL, &err), SG_E_DATA);
+    if (!strstr(err.text, "seed-5 holds an unfinished run, but its checkpoint.safetensors is gone, with ") ||
+        !strstr(err.text, "seed-5 away to train its seed again, or use --force to keep all seeds as "))
+        fail_msg("%s", err.text);
+    sg_seeds_result_free(&result);
+    assert_int_equal(sg_folder_remove(seed, NULL), SG_OK);
+    free(path);
+    free(seed);
+}
+
+/* Three seeds stopped, one's folder moved away meanwhile: they meet again. */
 static void stopped_seeds_go_on(void **state)
 {
     (void)state;
@@ -252,11 +269,8 @@ static void stopped_seeds_go_on(void **state)
             assert_false(result.finished);
             assert_false(is_in(folder, "metrics.json"));
             sg_seeds_result_free(&result);
-            if (i == 1) {
-                char *checkpoint = file_in(folder, "seed-5/checkpoint.safetensors");
-                assert_int_equal(unlink(checkpoint), 0);
-                free(checkpoint);
-            }
+            if (i == 1)
+                loses_checkpoint(three, folder);
         }
         good(train(three, folder, false, NULL, &result, NULL, &err), &err);
         as_alone(devices[d], folder, &result);
