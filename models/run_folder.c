@@ -158,6 +158,15 @@ static sg_status trim_log(sgi_run *run, sg_error *err)
     return status;
 }
 
+static sg_status refuse_damaged(const sgi_run *run, const char *path, sg_error *err)
+{
+    char advice[SG_ERROR_TEXT], what[SG_ERROR_TEXT] = "";
+    if (err)
+        memcpy(what, err->text, sizeof what);
+    return sg_fail_at(err, SG_E_DATA, path, 0, 0, "%.250s: put back a whole one, or %s", what,
+                      sgi_way_out(run, advice, sizeof advice));
+}
+
 static sg_status load_checkpoint(sgi_run *run, sg_error *err)
 {
     char *path = sgi_folder_path(run, "checkpoint.safetensors"), *text = NULL;
@@ -165,6 +174,8 @@ static sg_status load_checkpoint(sgi_run *run, sg_error *err)
         path ? sg_checkpoint_read(path, run->store, &text, err) : sg_fail(err, SG_E_MEMORY, "out of memory");
     if (status == SG_OK && !progress_parse(text, run, &run->at))
         status = sg_fail_at(err, SG_E_DATA, path, 0, 0, "the checkpoint's progress record is damaged");
+    if (status == SG_E_DATA)
+        status = refuse_damaged(run, path, err);
     run->resumed = status == SG_OK;
     sg_free(path);
     sg_free(text);

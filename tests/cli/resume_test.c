@@ -184,6 +184,8 @@ static void lost_checkpoints_are_refused(void **state)
     write_data("toy.arff");
     interrupted(RUN, "lost/checkpoint.safetensors");
     snprintf(path, sizeof path, "%s/lost/checkpoint.safetensors", program_folder);
+    write_file("lost/checkpoint.safetensors", "none");
+    fails("train lost", 3, ": put back a whole one, or use --force to keep the run as lost.1 and train again\n");
     assert_int_equal(unlink(path), 0);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         fails(ways[i], 3, "lost holds an unfinished run, but its checkpoint.safetensors is gone, with ");

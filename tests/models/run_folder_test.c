@@ -248,9 +248,15 @@ static void damaged_checkpoints_are_refused(void **state)
     path = file_in(folder, "checkpoint.safetensors");
     assert_int_equal(truncate(path, 200), 0);
     run_outcome o = train_in(folder, NULL, NULL, false, NULL);
-    char text[1024];
+    char text[1024], advice[512];
     assert_int_equal(o.status, SG_E_DATA);
-    assert_non_null(strstr(sg_error_format(&o.err, text, sizeof text), "checkpoint.safetensors"));
+    snprintf(advice, sizeof advice, ": put back a whole one, or use --force to keep the run as %s.1 and train again",
+             folder);
+    assert_non_null(strstr(sg_error_format(&o.err, text, sizeof text), "checkpoint.safetensors: "));
+    if (!strstr(text, advice))
+        fail_msg("%s", text);
+    assert_int_equal(train_in(folder, NULL, NULL, true, NULL).status, SG_OK);
+    same_runs(folder, whole);
     free(path);
     free(folder);
 }
