@@ -12,9 +12,20 @@
 typedef struct refusal {
     const char *what, *advice;
 } refusal;
-static const refusal other_data = {"holds an unfinished run with other data", "use --force or another directory"};
 static const refusal changed_data = {"was trained on other data",
                                      "give the files to evaluate on, if they are meant as they are now"};
+
+const char *sgi_way_out(const sgi_run *run, char *out, size_t size)
+{
+    const char *whole = run->group->options->folder;
+    if (run->folder == whole)
+        snprintf(out, size, "use --force to keep the run as %s.1 and train again", whole);
+    else
+        snprintf(out, size,
+                 "move %s away to train its seed again, or use --force to keep all seeds as %s.1 and train them again",
+                 run->folder, whole);
+    return out;
+}
 
 /* The length of the name in a line "name sha256", which may hold spaces. */
 static int name_length(const char *line)
@@ -43,19 +54,30 @@ static size_t print_counts(char *out, size_t size, const char *before, int64_t r
                             rows == 1 ? "" : "s", (long long)labels, labels == 1 ? "" : "s", when);
 }
 
-/* " (200 rows and 3 labels then, 150 rows and 3 labels now)", as far as both are known: earlier programs wrote no counts, and what is
- * there now may be no data set. */
-static const char *tell_counts(const sg_config *config, const json_t *record, char *out, size_t size)
+static void compare_counts(const sg_dataset *now, const json_t *record, char *out, size_t size)
 {
     const json_t *rows = json_object_get(record, "rows"), *labels = json_object_get(record, "labels");
-    sg_dataset *data = NULL;
-    out[0] = 0;
-    if (!json_is_integer(rows) || !json_is_integer(labels))
-        return out;
-    size_t n = print_counts(out, size, " (", json_integer_value(rows), json_integer_value(labels), "then");
-    if (sg_config_read_data(config, &data, NULL, NULL) == SG_OK)
-        n += print_counts(out + n, size - n, ", ", data->rows, data->labels, "now");
+    if (!json_is_integer(rows) || !json_is_integer(labels) ||
+        (json_integer_value(rows) == now->rows && json_integer_value(labels) == now->labels))
+        return;
+    size_t n = print_counts(out, size, now->n_files > 1 ? " (all files: " : " (", json_integer_value(rows),
+                            json_integer_value(labels), "then");
+    n += print_counts(out + n, size - n, ", ", now->rows, now->labels, "now");
     snprintf(out + n, size - n, ")");
+}
+
+/* " (200 rows and 3 labels then, 150 rows and 3 labels now)" where they differ, which are of all files: earlier programs wrote no
+ * counts. What is there now may be no data set. */
+static const char *tell_counts(const sg_config *config, const json_t *record, char *out, size_t size)
+{
+    sg_dataset *data = NULL;
+    sg_error why;
+    char reason[SG_ERROR_TEXT + SG_ERROR_FILE];
+    out[0] = 0;
+    if (sg_config_read_data(config, &data, NULL, &why) == SG_OK)
+        compare_counts(data, record, out, size);
+    else
+        snprintf(out, size, ", and the data cannot be read now (%.140s)", sg_error_format(&why, reason, sizeof reason));
     sg_dataset_free(data);
     return out;
 }
@@ -64,7 +86,7 @@ static const char *tell_counts(const sg_config *config, const json_t *record, ch
 static sg_status tell_change(const sg_config *config, const char *folder, const json_t *record, const char *had,
                              const char *now, const refusal *r, sg_error *err)
 {
-    char counts[160];
+    char counts[192];
     size_t line = 0;
     for (size_t same = 0; had[same] && had[same] == now[same]; same++)
         line = had[same] == '\n' ? same + 1 : line;
@@ -103,16 +125,16 @@ static const char *excerpt(const char *text, size_t start, char out[EXCERPT])
 static sg_status same_value(const sgi_run *run, const sg_config *then, const sg_option *option, sg_error *err)
 {
     char *had = sg_config_value_text(then, option), *now = sg_config_value_text(run->config, option);
-    char there[EXCERPT], here[EXCERPT];
+    char there[EXCERPT], here[EXCERPT], advice[SG_ERROR_TEXT];
     sg_status status = had && now ? SG_OK : sg_fail(err, SG_E_MEMORY, "out of memory");
     if (status == SG_OK && strcmp(had, now) != 0) {
         size_t start = excerpt_start(had, now);
         status =
             sg_fail(err, SG_E_CONFIG,
                     "%.200s holds an unfinished run with other settings: %s is %s there and %s here (%.80s); go on "
-                    "with its own, or use --force or another directory",
+                    "with its own, or %s, or choose another directory",
                     run->folder, option->key, excerpt(had, start, there), excerpt(now, start, here),
-                    sg_config_origin(run->config, option->key));
+                    sg_config_origin(run->config, option->key), sgi_way_out(run, advice, sizeof advice));
     }
     sg_free(had);
     sg_free(now);
@@ -166,7 +188,11 @@ static sg_status same_data(const sgi_run *run, const char *hashes, const char *n
 
 sg_status sgi_same_data(const sgi_run *run, const char *hashes, sg_error *err)
 {
-    return same_data(run, hashes, run->folder, &other_data, err);
+    char advice[SG_ERROR_TEXT], or_elsewhere[SG_ERROR_TEXT + 32];
+    snprintf(or_elsewhere, sizeof or_elsewhere, "%s, or choose another directory",
+             sgi_way_out(run, advice, sizeof advice));
+    return same_data(run, hashes, run->folder, &(refusal){"holds an unfinished run with other data", or_elsewhere},
+                     err);
 }
 
 /* The run's folder is the one that the model's is in, whichever of the two was named. */
@@ -187,18 +213,6 @@ sg_status sg_trained_check_data(const sg_trained *trained, const sg_config *conf
 }
 
 /* ---- can it go on? */
-
-const char *sgi_way_out(const sgi_run *run, char *out, size_t size)
-{
-    const char *whole = run->group->options->folder;
-    if (run->folder == whole)
-        snprintf(out, size, "use --force to keep the run as %s.1 and train again", whole);
-    else
-        snprintf(out, size,
-                 "move %s away to train its seed again, or use --force to keep all seeds as %s.1 and train them again",
-                 run->folder, whole);
-    return out;
-}
 
 /* The last epoch of which the log has a line; 0: none. */
 static int64_t logged_epoch(const sgi_run *run)

@@ -158,7 +158,8 @@ static void interrupted_runs_go_on(void **state)
     assert_true(exists("stopped/checkpoint.safetensors"));
     assert_false(exists("stopped/metrics.json"));
     refused_before_reading("train " TOY "--epochs 5 -o stopped",
-                           "other settings: train.epochs is 1000000 there and 5 here (--epochs); go on with its own");
+                           "other settings: train.epochs is 1000000 there and 5 here (--epochs); go on with its own, "
+                           "or use --force to keep the run as stopped.1 and train again, or choose another directory");
     fails("train stopped --set train.clip=3", 2, "other settings: train.clip is 10 there and 3 here (--set)");
     fails("train stopped --test t.arff", 2, "other settings: data.test is [toy.arff] there and [t.arff] here (--test)");
     long_values_are_told_apart("stopped");
@@ -238,13 +239,14 @@ static void changed_data_is_refused(void **state)
         char message[256];
         write_file(changed[i][0], changed[i][1]);
         snprintf(message, sizeof message,
-                 "begun holds an unfinished run with other data: the contents of %s%s have changed since (8 rows and "
-                 "1 label then, 8 rows and 1 label now): put",
+                 "begun holds an unfinished run with other data: the contents of %s%s have changed since: put the old "
+                 "ones back, or use --force to keep the run as begun.1 and train again, or choose another directory\n",
                  roles[i], changed[i][0]);
         fails("train --resume begun -q", 2, message);
         if (i == 0) {
             write_file(changed[i][0], "no data set");
-            fails("train --resume begun -q", 2, "rows.arff have changed since (8 rows and 1 label then): put");
+            fails("train --resume begun -q", 2,
+                  "rows.arff have changed since, and the data cannot be read now (rows.arff:1");
             write_file("list.xml", "<labels><label name=\"p\"/><label name=\"a\"/></labels>\n");
             write_file(changed[i][0], "@relation x\n@attribute p {0,1}\n@attribute a {0,1}\n@attribute b numeric\n"
                                       "@data\n1,1,2\n");
@@ -269,13 +271,30 @@ static void changed_data_is_refused(void **state)
     assert_true(exists("begun/metrics.jsonl"));
 }
 
+/* The counts that are told are those of all files, not of the one that changed. */
+static void counts_of_several_files(void **state)
+{
+    (void)state;
+    write_data("toy.arff");
+    write_data("more.arff");
+    interrupted("train --files toy.arff,more.arff --threads 1 -q -o two --epochs 1000000 --patience 1000000",
+                "two/checkpoint.safetensors");
+    char *text = program_file("more.arff"), *last = text + strlen(text) - 1;
+    while (last[-1] != '\n')
+        last--;
+    *last = 0;
+    write_file("more.arff", text);
+    free(text);
+    fails("train two", 2,
+          "more.arff have changed since (all files: 400 rows and 3 labels then, 399 rows and 3 labels now): put");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(waiting_commands_end),
-        cmocka_unit_test(interrupted_runs_go_on),
-        cmocka_unit_test(lost_checkpoints_are_refused),
-        cmocka_unit_test(changed_data_is_refused),
+        cmocka_unit_test(waiting_commands_end),         cmocka_unit_test(interrupted_runs_go_on),
+        cmocka_unit_test(lost_checkpoints_are_refused), cmocka_unit_test(changed_data_is_refused),
+        cmocka_unit_test(counts_of_several_files),
     };
     return cmocka_run_group_tests(tests, program_make_folder, program_remove_folder);
 }
