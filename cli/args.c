@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const sg_flag sg_common_flags[] = {
     {"config", 'c', "FILE", NULL, "configuration in YAML; - reads standard input"},
@@ -214,6 +215,28 @@ bool sg_cli_is_family(const char *name)
     return false;
 }
 
+/* Of a family the second word, "recipes" of config. */
+static const char *nearest_of_family(const char *family, const char *name)
+{
+    guess g = {NULL, FARTHEST + 1};
+    size_t length = strlen(family);
+    for (const sg_verb *const *verb = sg_verbs; *verb; verb++)
+        if (strncmp((*verb)->name, family, length) == 0 && (*verb)->name[length] == ' ')
+            consider(&g, name, (*verb)->name + length + 1);
+    return g.best;
+}
+
+static sg_status unknown_of_family(const char *family, const char *names, const char *word, sg_error *err)
+{
+    const char *nearest = word ? nearest_of_family(family, word) : NULL;
+    if (!word)
+        return sg_fail(err, SG_E_CONFIG, "%s needs one of: %s", family, names);
+    if (!nearest)
+        return sg_fail(err, SG_E_CONFIG, "%s needs one of: %s; not '%.80s'", family, names, word);
+    return sg_fail(err, SG_E_CONFIG, "%s needs one of: %s; not '%.80s' (did you mean '%s %s'?)", family, names, word,
+                   family, nearest);
+}
+
 sg_status sg_cli_unknown_verb(const char *first, const char *second, sg_error *err)
 {
     size_t length = strlen(first);
@@ -230,8 +253,7 @@ sg_status sg_cli_unknown_verb(const char *first, const char *second, sg_error *e
                      (*verb)->name + length + 1);
     }
     if (names[0])
-        return sg_fail(err, SG_E_CONFIG, "%s needs one of: %s%s%s%s", first, names, word ? "; not '" : "",
-                       word ? second : "", word ? "'" : "");
+        return unknown_of_family(first, names, word ? second : NULL, err);
     const char *nearest = nearest_verb(first);
     if (nearest)
         return sg_fail(err, SG_E_CONFIG, "unknown command '%s' (did you mean '%s'?)", first, nearest);
@@ -530,7 +552,9 @@ sg_status sg_cli_config_on(const sg_cli *cli, const char *file, const char *text
                                  .environment = true,
                                  .reads = reads_key,
                                  .user = cli};
-    return sg_config_load(out, &request, err);
+    sg_status status = sg_config_load(out, &request, err);
+    bool absent = status == SG_E_IO && !err->file[0] && file && access(file, F_OK) != 0;
+    return absent ? sg_cli_recipe_is_absent(file, err) : status;
 }
 
 bool sg_cli_names_data(const sg_config *config, bool folder)

@@ -151,6 +151,9 @@ const char *sg_cli_recipes(char out[PATH_MAX]);
 /* Visit each, in order of their names, as -c takes them; `summary` is one line, or "". */
 typedef void sg_recipe_fn(void *user, const char *name, const char *summary);
 sg_status sg_cli_each_recipe(sg_recipe_fn *visit, void *user, sg_error *err);
+/* The error that the configuration of this name is neither a file nor a recipe, with where to look and the recipe that is near; returns
+ * its status. */
+sg_status sg_cli_recipe_is_absent(const char *name, sg_error *err);
 
 /* ---- help (help.c) */
 int sg_help_verb(const sg_cli *cli, const sg_verb *verb);

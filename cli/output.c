@@ -58,11 +58,14 @@ int sg_cli_fail(const sg_cli *cli, const sg_error *err)
     return code;
 }
 
+/* Without a verb the first word may still be that of a family. */
 int sg_cli_usage_error(const sg_cli *cli, const sg_error *err)
 {
     int code = sg_cli_fail(cli, err);
+    bool family = !cli->verb && cli->argc > 1 && sg_cli_is_family(cli->argv[1]);
+    const char *about = cli->verb ? cli->verb->name : family ? cli->argv[1] : "";
     if (err->status == SG_E_CONFIG)
-        fprintf(stderr, "Try 'sealgraph %s%s--help'.\n", cli->verb ? cli->verb->name : "", cli->verb ? " " : "");
+        fprintf(stderr, "Try 'sealgraph %s%s--help'.\n", about, about[0] ? " " : "");
     return code;
 }
 

@@ -58,3 +58,40 @@ sg_status sg_cli_each_recipe(sg_recipe_fn *visit, void *user, sg_error *err)
     globfree(&found);
     return SG_OK;
 }
+
+/* ---- a name that is none */
+
+typedef struct guess {
+    const char *name;
+    char best[256];
+    int32_t distance;
+} guess;
+
+/* With or without its .yml. */
+static void consider(void *user, const char *name, const char *summary)
+{
+    enum { FARTHEST = 2 };
+    guess *g = user;
+    size_t n = strlen(name) - strlen(".yml");
+    char bare[sizeof g->best];
+    (void)summary;
+    snprintf(bare, sizeof bare, "%.*s", (int)n, name);
+    int32_t whole = sg_edit_distance(g->name, name, FARTHEST), part = sg_edit_distance(g->name, bare, FARTHEST);
+    int32_t distance = whole < part ? whole : part;
+    if (distance > FARTHEST || (g->best[0] && distance >= g->distance))
+        return;
+    snprintf(g->best, sizeof g->best, "%s", name);
+    g->distance = distance;
+}
+
+sg_status sg_cli_recipe_is_absent(const char *name, sg_error *err)
+{
+    const sg_error had = *err;
+    guess g = {.name = name};
+    if (sg_cli_each_recipe(consider, &g, err) != SG_OK) {
+        *err = had;
+        return had.status;
+    }
+    return sg_fail(err, had.status, "%.400s, `sealgraph config recipes` lists them%s%.60s%s", had.text,
+                   g.best[0] ? " (did you mean '" : "", g.best, g.best[0] ? "'?)" : "");
+}

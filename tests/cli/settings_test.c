@@ -20,6 +20,11 @@ static void usage_errors(void **state)
     fails("tarin", 2, "unknown command 'tarin' (did you mean 'train'?)");
     fails("-v train", 2, "-v stands before the command: flags go behind it, sealgraph COMMAND -v\n");
     fails("data", 2, "data needs one of: info, check, convert, split");
+    fails("data", 2, "split\nTry 'sealgraph data --help'.\n");
+    fails("config recipe", 2,
+          "config needs one of: show, schema, recipes; not 'recipe' (did you mean 'config recipes'?)\n"
+          "Try 'sealgraph config --help'.\n");
+    fails("config list", 2, "config needs one of: show, schema, recipes; not 'list'\n");
     fails("train --epohcs 3", 2, "unknown flag --epohcs (did you mean --epochs?)");
     fails("train --epochs", 2, "--epochs needs a value");
     fails("train --resume=yes", 2, "--resume takes no value");
@@ -37,6 +42,11 @@ static void usage_errors(void **state)
     fails("config show --lr nan", 2, "--lr: train.lr expects a finite number, not 'nan'");
     fails("config show --lr -1", 2, "--lr: train.lr must be in (0, inf), not -1");
     fails("config show -c absent.yml", 1, "cannot open the configuration absent.yml");
+#define LISTED ", `sealgraph config recipes` lists them"
+    fails("config show -c absent.yml", 1, LISTED "\n");
+    fails("train -c bibtex/cros-entropy.yml", 1, LISTED " (did you mean 'bibtex/cross-entropy.yml'?)\n");
+    fails("graph -c bibtex/cross-entropy", 1, LISTED " (did you mean 'bibtex/cross-entropy.yml'?)\n");
+#undef LISTED
     fails("completion tcsh", 2, "not 'tcsh'");
     fails("ops frobnicate", 2, "unknown op 'frobnicate'");
     fails("train", 2, "no data");
