@@ -141,7 +141,8 @@ static sg_status read_weight(row_reader *r, const char **at, float *weight, sg_e
         stop--;
     double value;
     if (*end != '}' || !sg_text_number(begin, stop, &value) || value < 0 || value > 1e30)
-        return sg_lines_fail(r->lines, *at, err, "expected an instance weight {number} behind the last value");
+        return sg_lines_fail(r->lines, *at, err,
+                             "expected an instance weight {number}, from 0 to 1e30, behind the last value");
     *weight = (float)value;
     *at = end + 1;
     return SG_OK;

@@ -220,6 +220,13 @@ static void weights_and_duplicates(void **state)
     sg_dataset_free(d);
     wrong("@relation t\n@attribute a numeric\n@attribute y {0,1}\n@attribute y {0,1}\n@data\n1,0,1\n", -2,
           "declared twice");
+    static const char *const weights[] = {"-1", "1e31", "nan", "inf", "", "1"}; /* the last without its brace */
+    for (int i = 0; i < 6; i++) {
+        char text[160];
+        snprintf(text, sizeof text, "@relation t\n@attribute a numeric\n@attribute y {0,1}\n@data\n1,0,{%s%s\n",
+                 weights[i], i < 5 ? "}" : "");
+        wrong(text, -1, "t.arff:5:5: expected an instance weight {number}, from 0 to 1e30, behind the last value");
+    }
 }
 
 static void clus_hierarchies(void **state)
