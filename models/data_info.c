@@ -127,6 +127,28 @@ void sg_dataset_note_absent(sg_dataset *d, const int64_t *rows, int64_t n)
 
 /* ----------------------------------------------------------------------------------------------------- data check */
 
+/* Rows that training leaves out, which may be all that it could train on. */
+static void check_left_out(const sg_dataset *d, sg_notes *notes)
+{
+    int64_t empty = 0, light = 0, left = 0;
+    for (int64_t r = 0; r < d->rows; r++) {
+        bool labelled = sg_dataset_has_label(d, r), weightless = d->weights && d->weights[r] == 0;
+        empty += !labelled;
+        light += weightless;
+        left += labelled && !weightless;
+    }
+    if (empty)
+        sg_note_add(notes, false, "%lld of %lld rows have no label; training leaves them out", (long long)empty,
+                    (long long)d->rows);
+    if (light)
+        sg_note_add(notes, false, "%lld of %lld rows have weight 0; training leaves them out", (long long)light,
+                    (long long)d->rows);
+    if (empty < d->rows && left == 0)
+        sg_note_add(notes, true,
+                    "all rows that have a label have weight 0, so none is left to train on: give some a weight above "
+                    "0, or leave the weights out");
+}
+
 static void check_labels(const sg_dataset *d, sg_notes *notes)
 {
     int64_t *count = label_counts(d, NULL, 0), always = 0, first_always = -1;
@@ -138,17 +160,7 @@ static void check_labels(const sg_dataset *d, sg_notes *notes)
     if (always)
         sg_note_add(notes, true, "%lld labels are on in every row (the first is '%s')", (long long)always,
                     d->schema->label_names[first_always]);
-    int64_t empty = 0, light = 0;
-    for (int64_t r = 0; r < d->rows; r++) {
-        empty += !sg_dataset_has_label(d, r);
-        light += d->weights && d->weights[r] == 0;
-    }
-    if (empty)
-        sg_note_add(notes, false, "%lld of %lld rows have no label; training leaves them out", (long long)empty,
-                    (long long)d->rows);
-    if (light)
-        sg_note_add(notes, false, "%lld of %lld rows have weight 0; training leaves them out", (long long)light,
-                    (long long)d->rows);
+    check_left_out(d, notes);
 }
 
 static float value_at(const sg_dataset *d, int64_t r, int64_t j)

@@ -406,10 +406,23 @@ static void weightless_rows_are_told(void **state)
     assert_int_equal(json_integer_value(left_out), 1);
     json_decref(info);
     succeeds("data check light.arff", "3 of 5 rows have weight 0; training leaves them out");
+    succeeds("data check light.arff", "5 rows, 0 warnings, ");
     snprintf(command, sizeof command, "data split%s-o again.tsv --json", data);
     json_t *split = document(command, 0);
     assert_int_equal(json_integer_value(json_object_get(split, "left_out")), 2);
     json_decref(split);
+}
+
+/* What `train` refuses for it is no file without warnings. */
+static void weightless_files_are_warned_of(void **state)
+{
+    (void)state;
+    write_file("none.arff", "@relation 'x: -C 2'\n@attribute p {0,1}\n@attribute q {0,1}\n@attribute a numeric\n"
+                            "@data\n1,0,1,{0}\n0,1,2,{0}\n0,0,3\n");
+    fails("train --files none.arff -q -o none", 3, "no training rows with labels and a weight above 0");
+    succeeds("data check none.arff",
+             "warning  all rows that have a label have weight 0, so none is left to train on: ");
+    succeeds("data check none.arff", "3 rows, 1 warning, 2 notes\n");
 }
 
 /* Names need not be UTF-8, JSON must: one document and the right code whatever the name, and the bytes of the file's name kept. */
@@ -445,6 +458,7 @@ int main(void)
         cmocka_unit_test(closed_streams),
         cmocka_unit_test(left_out_rows),
         cmocka_unit_test(weightless_rows_are_told),
+        cmocka_unit_test(weightless_files_are_warned_of),
         cmocka_unit_test(any_name_gives_a_document),
     };
     return cmocka_run_group_tests(tests, program_make_folder, program_remove_folder);
