@@ -349,14 +349,42 @@ static int tell_again(const sg_cli *cli, const sg_config *config, const char *fo
     return code;
 }
 
-/* A run that was begun has the folder of its files in its configuration. */
+/* Where the run in the folder was last at work, by its run.json, written to `out`; "": that does not tell. */
+static void read_directory(const char *folder, char *out, size_t size)
+{
+    enum { LARGEST = 1 << 20 };
+    char path[4096], *text = NULL;
+    size_t length;
+    out[0] = 0;
+    if (snprintf(path, sizeof path, "%s/run.json", folder) >= (int)sizeof path ||
+        sg_file_read(path, LARGEST, &text, &length, NULL) != SG_OK)
+        return;
+    json_t *record = json_loads(text, 0, NULL);
+    const char *known = json_string_value(json_object_get(record, "directory"));
+    snprintf(out, size, "%s", known ? known : "");
+    json_decref(record);
+    sg_free(text);
+}
+
+/* A run that was begun has the folder of its files in its configuration, and goes on with no other. */
+static sg_status look_where_begun(const sg_config *config, const char *folder, sg_status status, sg_error *err)
+{
+    char directory[PATH_MAX], here[PATH_MAX], advice[SG_ERROR_TEXT];
+    read_directory(folder, directory, sizeof directory);
+    if (directory[0] && getcwd(here, sizeof here) && strcmp(directory, here) == 0)
+        return status;
+    snprintf(advice, sizeof advice,
+             "relative paths of a run are looked up from the folder in which it was begun%s%.250s: go on from there",
+             directory[0] ? ", " : "", directory);
+    return sg_cli_data_read(config, status, advice, err);
+}
+
 static sg_status load_data(const sg_cli *cli, const sg_config *config, const char *folder, sg_training_data **data,
                            sg_error *err)
 {
     bool begun = is_file(folder, "config.yml") && !sg_cli_has(cli, "force");
     sg_status status = sg_training_data_load(data, config, true, err);
-    return sg_cli_data_read(config, status,
-                            begun ? "a run goes on where it was begun, from which relative files are told" : NULL, err);
+    return begun ? look_where_begun(config, folder, status, err) : sg_cli_data_read(config, status, NULL, err);
 }
 
 static int train(sg_cli *cli, const sg_config *config, sg_training_data *data, const char *folder)

@@ -4,8 +4,8 @@
  *   checkpoint.safetensors   the store and, as metadata, sgi_progress
  *   metrics.jsonl            one line a value: step, epoch, split, name, value, wall
  *   model/                   parameters of the best epoch, usable at any time
- *   run.json                 version, command line, host, data hashes and counts, status: all that varies between equal runs;
- *                            and whether there was a checkpoint
+ *   run.json                 version, command line, working directory, host, data hashes and counts, status: all that varies between
+ *                            equal runs; and whether there was a checkpoint
  *   metrics.json             written last: a folder that has it is finished */
 #include <dirent.h>
 #include <errno.h>
@@ -514,6 +514,15 @@ sg_status sgi_folder_result(const sgi_run *run, sg_train_result *result, sg_erro
     return status;
 }
 
+/* null: it is not to be known. */
+static json_t *working_directory(void)
+{
+    char *folder = getcwd(NULL, 0);
+    json_t *value = sg_json_text(folder);
+    free(folder);
+    return value;
+}
+
 sg_status sgi_folder_status(sgi_run *run, const char *status, sg_error *err)
 {
     char host[256] = "", when[64] = "";
@@ -529,9 +538,10 @@ sg_status sgi_folder_status(sgi_run *run, const char *status, sg_error *err)
                   host, "device", run->group->device, "data", sg_json_text(run->group->d->sha256), "rows",
                   (json_int_t)run->group->d->data->rows, "labels", (json_int_t)run->group->d->data->labels, "seed",
                   (json_int_t)run->c->seed, "status", status, "epoch", (json_int_t)run->at.epoch);
-    if (value)
+    if (value) {
         json_object_set_new(value, "updated", json_string(when));
-    if (value)
+        json_object_set_new(value, "directory", working_directory());
         json_object_set_new(value, "checkpoint", json_boolean(sgi_folder_has(run, "checkpoint.safetensors")));
+    }
     return write_record(run, value, err);
 }

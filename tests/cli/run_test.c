@@ -457,6 +457,21 @@ static void files_are_read_as_in_training(void **state)
 #undef AS_ALL
 }
 
+/* A run of here that goes on in far/ is told where it was. */
+static void fails_elsewhere(void)
+{
+    char command[512];
+    write_data("toy.arff");
+    fails("train " TOY_NET "--lr 1e30 -o astray", 4, "try a smaller learning rate");
+    snprintf(
+        command, sizeof command,
+        "cd %s/far && %s/sealgraph train ../astray 2>err.txt >out.txt; test $? -eq 1 && grep -q \"toy.arff: cannot "
+        "open the file: No such file or directory; relative paths of a run are looked up from the folder in which it "
+        "was begun, $(realpath ..): go on from there$\" err.txt",
+        program_folder, SG_BINARY_DIR);
+    assert_int_equal(system(command), 0);
+}
+
 /* Relative files are those under data.dir, once it is given, and no others. */
 static void data_folders(void **state)
 {
@@ -492,8 +507,11 @@ static void data_folders(void **state)
     snprintf(command, sizeof command, "mkdir %s/far", program_folder);
     assert_int_equal(system(command), 0);
     write_file("far/config.yml", "data: {train: [moved.arff], test: [moved.arff]}\n");
-    fails("train far", 1,
-          "No such file or directory; a run goes on where it was begun, from which relative files are told\n");
+    fails(
+        "train far", 1,
+        "No such file or directory; relative paths of a run are looked up from the folder in which it was begun: go on "
+        "from there\n");
+    fails_elsewhere();
     fails("train far --data-dir sub", 2, "data.dir is null there and sub here"); /* what it does not advise */
 }
 
