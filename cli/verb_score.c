@@ -11,6 +11,14 @@ typedef struct pair {
     float *y, *known;
 } pair;
 
+static sg_status no_memory(const sg_dataset *gold, sg_error *err)
+{
+    int arrays = gold->unknown_indptr ? 4 : 3; /* as allocate makes them */
+    double cells = (double)gold->rows * (double)gold->labels;
+    return sg_fail(err, SG_E_MEMORY, "out of memory for %lld rows x %lld labels: they take %.1f GB",
+                   (long long)gold->rows, (long long)gold->labels, 1e-9 * (double)sizeof(float) * arrays * cells);
+}
+
 static sg_status allocate(pair *s, sg_error *err)
 {
     int64_t cells;
@@ -23,7 +31,7 @@ static sg_status allocate(pair *s, sg_error *err)
     s->y = sg_calloc(cells, sizeof *s->y);
     s->known = gold->unknown_indptr ? sg_calloc(cells, sizeof *s->known) : NULL;
     if (!s->predicted.score || !s->predicted.on || !s->y || (gold->unknown_indptr && !s->known))
-        return sg_fail(err, SG_E_MEMORY, "out of memory");
+        return no_memory(gold, err);
     return SG_OK;
 }
 

@@ -200,6 +200,32 @@ static void forms_are_described(void **state)
     succeeds("score --help", ".jsonl, .labels or .txt, anything else is a data set");
 }
 
+/* A sanitizer's own memory is beyond any limit. */
+static void memory_is_told(void **state)
+{
+#if defined __SANITIZE_ADDRESS__
+    (void)state;
+    skip();
+#else
+    enum { ROWS = 20000 };
+    char command[512], *rows = malloc(ROWS * 8 + 64);
+    (void)state;
+    assert_non_null(rows);
+    size_t n = (size_t)sprintf(rows, "%d 1 20000\n", ROWS);
+    for (int i = 0; i < ROWS; i++)
+        n += (size_t)sprintf(rows + n, "1 0:1\n");
+    write_file("wide.xc", rows);
+    free(rows);
+    snprintf(command, sizeof command,
+             "cd %s && (ulimit -v 1500000 && exec %s/sealgraph score wide.xc wide.xc) 2>err.txt; test $? -eq 1",
+             program_folder, SG_BINARY_DIR);
+    assert_int_equal(system(command), 0);
+    char *err = program_file("err.txt");
+    assert_string_equal(err, "sealgraph: out of memory for 20000 rows x 20000 labels: they take 4.8 GB\n");
+    free(err);
+#endif
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,7 +233,7 @@ int main(void)
         cmocka_unit_test(thresholds_want_scores), cmocka_unit_test(first_lines_and_mismatches),
         cmocka_unit_test(packed_predictions),     cmocka_unit_test(pairs_read_as_data),
         cmocka_unit_test(names_within_names),     cmocka_unit_test(many_labels),
-        cmocka_unit_test(forms_are_described),
+        cmocka_unit_test(forms_are_described),    cmocka_unit_test(memory_is_told),
     };
     return cmocka_run_group_tests(tests, program_make_folder, program_remove_folder);
 }
