@@ -124,20 +124,6 @@ sg_status sgi_score_json_row(sgi_predictions *s, int64_t row, const char *text, 
 
 /* ---- label:score pairs */
 
-/* The longest name that stands there before a colon: names may hold blanks and colons. */
-static int64_t label_at(const sgi_predictions *s, const char *at, size_t *length)
-{
-    int64_t found = -1;
-    for (size_t n = 0; n <= s->longest && at[n]; n++) {
-        int64_t label = at[n] == ':' ? sg_names_find_part(&s->labels, at, n) : -1;
-        if (label < 0)
-            continue;
-        found = label;
-        *length = n;
-    }
-    return found;
-}
-
 static sg_status no_pair(const sgi_predictions *s, int64_t row, int64_t column, const char *at, size_t span,
                          sg_error *err)
 {
@@ -150,7 +136,8 @@ static sg_status put_pair(const sgi_predictions *s, int64_t row, int64_t column,
                           sg_error *err)
 {
     size_t length = 0, span = strcspn(at, " \t");
-    int64_t label = label_at(s, at, &length);
+    /* Names may hold blanks and colons. */
+    int64_t label = sg_names_longest(&s->labels, at, s->longest, ':', &length);
     const char *colon = memrchr(at, ':', span), *number = at + length + 1;
     if (label < 0)
         return colon ? unknown_label(s, row, at, (size_t)(colon - at), err) : no_pair(s, row, column, at, span, err);

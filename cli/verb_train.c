@@ -331,8 +331,8 @@ static int train_one(sg_cli *cli, const sg_config *config, sg_training_data *dat
 }
 
 /* Whoever goes on with a run until it is finished, as a queue that starts a command again does, has not failed when it is: it ends as
- * it ended the first time. */
-static int tell_again(const sg_cli *cli, const sg_config *config, const char *folder)
+ * it ended the first time. `config` is the run's own: the environment does not tell which seeds it has. */
+static int tell_result(const sg_cli *cli, const sg_config *config, const char *folder)
 {
     sg_error err;
     sg_train_result one;
@@ -346,6 +346,18 @@ static int tell_again(const sg_cli *cli, const sg_config *config, const char *fo
                : seeds         ? report_seeds(cli, folder, &several, sg_config_values(config)->train.metric)
                                : report(cli, folder, &one);
     sg_seeds_result_free(&several);
+    return code;
+}
+
+static int tell_again(const sg_cli *cli, const char *folder)
+{
+    char path[4096 + 16];
+    sg_error err;
+    sg_config *own = NULL;
+    snprintf(path, sizeof path, "%s/config.yml", folder);
+    sg_status status = sg_config_load(&own, &(sg_config_request){.file = path}, &err);
+    int code = status == SG_OK ? tell_result(cli, own, folder) : sg_cli_fail(cli, &err);
+    sg_config_free(own);
     return code;
 }
 
@@ -443,7 +455,7 @@ static int run(sg_cli *cli)
     if (resolve(cli, &config, folder, sizeof folder, &err) != SG_OK)
         code = sg_cli_fail(cli, &err);
     else if (asks_to_go_on(cli) && is_file(folder, "metrics.json"))
-        code = tell_again(cli, config, folder);
+        code = tell_again(cli, folder);
     else
         code = run_in(cli, config, folder);
     sg_config_free(config);

@@ -287,7 +287,7 @@ static sg_value build_checked(sg_graph *g, const sg_op *op, const int32_t *calle
     sg_status status = SG_OK;
     if (shape && dtype)
         status = sgi_infer(g, op, attr, ids, n_in, &n_out, shape, dtype, &err);
-    if (status != SG_OK && ids != called) /* told again, in the caller's order */
+    if (status != SG_OK && status != SG_E_MEMORY && ids != called) /* told again, in the caller's order */
         status = sgi_infer(g, op, attr, called, n_in, &n_out, shape, dtype, &err);
     if (!shape || !dtype)
         out_of_memory(g);

@@ -162,14 +162,15 @@ typedef struct sg_graph sg_graph;
 typedef struct sg_store sg_store;
 typedef struct sg_op sg_op;
 
-/* A handle on one output of one node. Copy freely. Invalid handles have id < 0. */
+/* A handle on one output of one node. Copy freely. Invalid handles have id < 0 or no graph, as what an initialiser
+ * leaves out. */
 typedef struct sg_value {
     sg_graph *graph;
     int32_t id;
 } sg_value;
 
 #define SG_NONE ((sg_value){0, -1})
-static inline bool sg_is_none(sg_value v) { return v.id < 0; }
+static inline bool sg_is_none(sg_value v) { return !v.graph || v.id < 0; }
 static inline bool sg_same(sg_value a, sg_value b) { return a.graph == b.graph && a.id == b.id; }
 
 /* A new empty graph, or NULL if out of memory. sg_graph_free releases nodes, names, constants and loop bodies at once. */

@@ -38,9 +38,10 @@ typedef struct sg_names {
     const char **key;
     int32_t *index;
 } sg_names;
-bool sg_names_add(sg_names *names, const char *key, int32_t index);                 /* false: out of memory */
-int32_t sg_names_find(const sg_names *names, const char *key);                      /* -1 if absent */
-int32_t sg_names_find_part(const sg_names *names, const char *text, size_t length); /* of a key inside a text */
+bool sg_names_add(sg_names *names, const char *key, int32_t index); /* false: out of memory */
+int32_t sg_names_find(const sg_names *names, const char *key);      /* -1 if absent */
+/* Of the longest key, of at most so many bytes, that the text begins with, followed by `end`; its length. -1 if there is none. */
+int32_t sg_names_longest(const sg_names *names, const char *text, size_t most, char end, size_t *length);
 void sg_names_free(sg_names *names);
 
 /* ---- notes of a reading: warnings and notices, shown by the program */

@@ -160,19 +160,22 @@ const char *sg_text_float(float value, char out[32])
     return out;
 }
 
-/* FNV-1a, 64 bits. */
-static uint64_t hash_text(const char *text, size_t length)
+/* FNV-1a, 64 bits: that of a text and one more byte. */
+#define HASH_BEGIN 0xcbf29ce484222325u
+static uint64_t hash_next(uint64_t hash, char byte) { return (hash ^ (unsigned char)byte) * 0x100000001b3u; }
+
+static uint64_t hash_text(const char *text)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
+    uint64_t hash = HASH_BEGIN;
+    for (; *text; text++)
+        hash = hash_next(hash, *text);
     return hash;
 }
 
 static void place(sg_names *names, const char *key, int32_t index)
 {
     uint64_t mask = (uint64_t)names->capacity - 1;
-    uint64_t slot = hash_text(key, strlen(key)) & mask;
+    uint64_t slot = hash_text(key) & mask;
     while (names->key[slot])
         slot = (slot + 1) & mask;
     names->key[slot] = key;
@@ -205,18 +208,32 @@ bool sg_names_add(sg_names *names, const char *key, int32_t index)
     return true;
 }
 
-int32_t sg_names_find_part(const sg_names *names, const char *text, size_t length)
+static int32_t find(const sg_names *names, const char *text, size_t length, uint64_t hash)
 {
     if (names->capacity == 0)
         return -1;
     uint64_t mask = (uint64_t)names->capacity - 1;
-    for (uint64_t slot = hash_text(text, length) & mask; names->key[slot]; slot = (slot + 1) & mask)
+    for (uint64_t slot = hash & mask; names->key[slot]; slot = (slot + 1) & mask)
         if (strncmp(names->key[slot], text, length) == 0 && !names->key[slot][length])
             return names->index[slot];
     return -1;
 }
 
-int32_t sg_names_find(const sg_names *names, const char *key) { return sg_names_find_part(names, key, strlen(key)); }
+int32_t sg_names_find(const sg_names *names, const char *key) { return find(names, key, strlen(key), hash_text(key)); }
+
+int32_t sg_names_longest(const sg_names *names, const char *text, size_t most, char end, size_t *length)
+{
+    uint64_t hash = HASH_BEGIN;
+    int32_t longest = -1;
+    for (size_t n = 0; n <= most && text[n]; hash = hash_next(hash, text[n++])) {
+        int32_t index = text[n] == end ? find(names, text, n, hash) : -1;
+        if (index < 0)
+            continue;
+        longest = index;
+        *length = n;
+    }
+    return longest;
+}
 
 void sg_names_free(sg_names *names)
 {

@@ -282,6 +282,10 @@ static void finished_run_is_told_again(const json_t *trained)
     assert_non_null(strstr(o.err, "finished run: nothing is left to train; -o FOLDER begins a new run"));
     assert_non_null(strstr(o.out, "run          run\nbest epoch "));
     outcome_release(&o);
+    o = program_run("SEALGRAPH_SEEDS=3", "train run"); /* a run is what it is */
+    assert_int_equal(o.code, 0);
+    assert_non_null(strstr(o.out, "run          run\nbest epoch "));
+    outcome_release(&o);
     static const char *const more[] = {"train run --resume",
                                        "train run --force",
                                        "train run --dry-run",

@@ -390,7 +390,10 @@ static void errors_tell_the_operands(void **state)
 static void missing_values_are_refused(void **state)
 {
     (void)state;
+    const sg_value left_out = {0}; /* of an initialiser */
     REFUSED(SG_E_ARGUMENT, "input 1 is no value", sg_add(x, SG_NONE));
+    REFUSED(SG_E_ARGUMENT, "is no value", sg_add(x, left_out));
+    REFUSED(SG_E_ARGUMENT, "is no value", sg_sgd((sg_sgd_state){.p = x}, x, sg_scalar(graph, 1), 0.9, 0, false).p);
     REFUSED(SG_E_ARGUMENT, "input 0 is no value", sg_matmul(SG_NONE, x));
     REFUSED(SG_E_ARGUMENT, "input 0 is no value", sg_concat((sg_value[]){SG_NONE, x}, 2, 0));
     REFUSED(SG_E_ARGUMENT, "input 1 is no value", sg_take(x, SG_NONE, 1));
