@@ -49,7 +49,7 @@ bool sg_require_setting(sg_value at, bool good, const char *builder, const char 
 bool sg_require_form(sg_value x, const sg_shape *shape, sg_dtype dtype, const char *builder, const char *name)
 {
     char has[SG_SHAPE_TEXT], must[SG_SHAPE_TEXT];
-    if (!x.graph || sg_is_none(x) || (sg_shape_equal(sg_shape_of(x), shape) && sg_dtype_of(x) == dtype))
+    if (sg_is_none(x) || (sg_shape_equal(sg_shape_of(x), shape) && sg_dtype_of(x) == dtype))
         return true;
     sg_graph_fail(x.graph, SG_E_SHAPE, x, "%s: %s is %s %s and must be %s %s", builder, name,
                   sg_dtype_name(sg_dtype_of(x)), sg_shape_format(sg_shape_of(x), has, sizeof has), sg_dtype_name(dtype),

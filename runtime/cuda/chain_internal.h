@@ -7,10 +7,10 @@
 #include "runtime/fuse_internal.h"
 
 enum {
-    SG_CUDA_CHAIN_BLOCK = 256,
-    SG_CUDA_CHAIN_FACTORS = 7,
-    SG_CUDA_CHAIN_PARAMETERS = 512
-}; /* threads; most operands of a product; most parameters */
+    SG_CUDA_CHAIN_BLOCK = 256,     /* threads */
+    SG_CUDA_CHAIN_FACTORS = 7,     /* operands of a product, at most */
+    SG_CUDA_CHAIN_PARAMETERS = 512 /* of a kernel, at most */
+};
 
 /* A node's operands in the order of the kernel's parameters, and its text. Inputs that the text does not read have no
  * parameter. */

@@ -10,7 +10,7 @@ void sg_cuda_release(sg_device *device, void *memory);
 sg_status sg_cuda_record(sg_device *device, sg_status (*body)(void *user, sg_error *err), void *user, void **recording,
                          sg_error *err);
 /* How urgent each launch is, as far as the graph can tell, for one that is instantiated with
- * cudaGraphInstantiateFlagUseNodePriority (priority.c). Fails for want of memory only. */
+ * cudaGraphInstantiateFlagUseNodePriority, and that one launch begins it (priority.c). Fails for want of memory only. */
 sg_status sg_cuda_prioritize(cudaGraph_t graph, sg_error *err);
 sg_status sg_cuda_part(sg_device *device, const int32_t *on, int32_t n, sg_error *err);
 sg_status sg_cuda_beside(sg_device *device, sg_error *err);
